@@ -14,13 +14,18 @@ class GroupNet {
   // Without certificates in the clear. Throws Error where they do not belong together.
   explicit GroupNet(const LinkSecurity& security) {
     if (!security.on()) return;
-    secured_ =
-        TlsNet::make(real_net(), security.authority, security.certificate, security.key).or_throw();
+    secured_ = TlsNet::make(real_net(), security.authority, security.certificate, security.key,
+                            {.revoked = security.revoked})
+                   .or_throw();
   }
-  Net& net() const { return secured_ ? *secured_ : real_net(); }
+  // Of streams from now on (TlsNet::renew()).
+  Status renew(const LinkSecurity& s) {
+    return secured_ ? secured_->renew(s.authority, s.certificate, s.key, s.revoked) : Status();
+  }
+  Net& net() const { return secured_ ? static_cast<Net&>(*secured_) : real_net(); }
 
  private:
-  std::unique_ptr<Net> secured_;
+  std::unique_ptr<TlsNet> secured_;
 };
 
 }  // namespace ndtrain::tuner

@@ -1,19 +1,33 @@
 #include "tuner/group/group_rows.h"
 
+#include <bit>
 #include <cstring>
 
 #include "framework/core/coding.h"
 #include "framework/parallel/hand_out_rows.h"
+#include "ndp/jobs/mixed_rows.h"
+#include "ndp/jobs/sampling.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
 namespace {
 
-// A row in a description: the photo's digest, and its label.
-constexpr size_t kEntry = sizeof(Digest) + sizeof(int64_t);
+// A row in a description: the photo's digest, its label, and what RowWeights have of it.
+constexpr size_t kEntry = sizeof(Digest) + sizeof(int64_t) + 2 * sizeof(double);
 
 }  // namespace
+
+std::unique_ptr<Dataset> as_trained(std::unique_ptr<Dataset> rows, const RowWeights& weights,
+                                    const JobSpec& spec, const SpoolDataset::Epoch& epoch) {
+  const int64_t shards = spec.trainer.shards;
+  if (spec.sampling.weighs()) {
+    rows = std::make_unique<SampledRows>(std::move(rows), weights.loss, weights.draw, spec.seed,
+                                         epoch, shards);
+  }
+  return mixed(std::move(rows), spec.augmentation, /*of features alone*/ {}, spec.seed, epoch,
+               shards);
+}
 
 std::string LeaderRows::description() const {
   if (!data_) return "";
@@ -21,39 +35,60 @@ std::string LeaderRows::description() const {
   auto* to = reinterpret_cast<std::byte*>(text.data());
   for (size_t i = 0; i < data_->photos().size(); ++i, to += kEntry) {
     std::memcpy(to, data_->photos()[i].data(), sizeof(Digest));
-    store_le(to + sizeof(Digest), data_->labels()[i]);
+    std::byte* at = to + sizeof(Digest);
+    store_le(at, data_->labels()[i]);
+    at += sizeof(int64_t);
+    store_le(at, std::bit_cast<uint64_t>(weights_->loss.empty() ? 1.0 : weights_->loss[i]));
+    store_le(at + sizeof(double),
+             std::bit_cast<uint64_t>(weights_->draw.empty() ? 0.0 : weights_->draw[i]));
   }
   return text;
 }
 
+// Each view of a row travels by itself: a row's first one, and so on.
 void LeaderRows::exchange(Communicator& ranks, ShardRange /*own*/, int /*shards*/) {
-  sent_ += hand_out_rows(ranks, data_->size(), data_->row_bytes(),
-                         [this](int64_t row, std::span<std::byte> to) { data_->read(row, to); });
+  const int64_t views = data_->views();
+  sent_ += hand_out_rows(
+      ranks, data_->size() * views, data_->row_bytes(),
+      [&](int64_t item, std::span<std::byte> to) { data_->read(item / views, item % views, to); });
 }
 
-MemberRows::MemberRows(Spool& spool, std::vector<TensorType> row_types)
-    : spool_(spool), row_types_(std::move(row_types)) {}
+MemberRows::MemberRows(Spool& spool, const JobSpec& spec, std::vector<TensorType> row_types,
+                       SpoolDataset::Epoch epoch)
+    : spool_(spool), spec_(spec), row_types_(std::move(row_types)), epoch_(std::move(epoch)) {}
 
 void MemberRows::take(const std::string& description) {
   if (description == description_) return;
   if (description.size() % kEntry != 0) throw Error("the Tuner's list of rows is damaged");
   std::vector<Digest> photos(description.size() / kEntry);
   std::vector<int64_t> labels(photos.size());
+  RowWeights weights{.loss = std::vector<double>(photos.size())};
   const auto* from = reinterpret_cast<const std::byte*>(description.data());
   for (size_t i = 0; i < photos.size(); ++i, from += kEntry) {
     std::memcpy(photos[i].data(), from, sizeof(Digest));
-    labels[i] = load_le<int64_t>(from + sizeof(Digest));
+    const std::byte* at = from + sizeof(Digest);
+    labels[i] = load_le<int64_t>(at);
+    at += sizeof(int64_t);
+    weights.loss[i] = std::bit_cast<double>(load_le<uint64_t>(at));
+    if (spec_.sampling.draws())
+      weights.draw.push_back(std::bit_cast<double>(load_le<uint64_t>(at + sizeof(double))));
   }
-  data_ = std::make_unique<SpoolDataset>(spool_, std::move(photos), std::move(labels), row_types_);
+  auto data = std::make_unique<SpoolDataset>(spool_, std::move(photos), std::move(labels),
+                                             row_types_, epoch_);
+  data_ = data.get();
+  trained_ = as_trained(std::move(data), weights, spec_, epoch_);
   description_ = description;
 }
 
 void MemberRows::exchange(Communicator& ranks, ShardRange own, int shards) {
+  const int64_t views = data_->views();
   std::vector<int64_t> lacking;
   for (int64_t row = 0; row < data_->size(); ++row) {
     const int64_t shard = row % shards;
     if (shard < own.begin || shard >= own.end) continue;
-    if (!spool_.has(data_->photos()[static_cast<size_t>(row)])) lacking.push_back(row);
+    for (int64_t view = 0; view < views; ++view) {
+      if (!data_->is_in_spool(row, view)) lacking.push_back(row * views + view);
+    }
   }
   const auto demand = [](const Status& s) {
     if (s.ok()) return;
@@ -61,8 +96,8 @@ void MemberRows::exchange(Communicator& ranks, ShardRange own, int shards) {
                 "; --disk of ndtrain tuner join says how much they may take");
   };
   receive_rows(ranks, lacking, data_->row_bytes(),
-               [&](int64_t row, std::span<const std::byte> from) {
-                 demand(spool_.put(data_->photos()[static_cast<size_t>(row)], from));
+               [&](int64_t item, std::span<const std::byte> from) {
+                 demand(data_->put(item / views, item % views, from));
                });
   demand(spool_.flush());
   received_ += std::ssize(lacking) * static_cast<int64_t>(data_->row_bytes());

@@ -4,18 +4,35 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "framework/parallel/led_training.h"
 #include "tuner/ingest/spool.h"
+#include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
+// Of each row what its loss is multiplied by, and with what probability it is drawn for a place of
+// its shard. {}: 1, and each row is in its place.
+struct RowWeights {
+  std::vector<double> loss = {}, draw = {};
+};
+
+// Rows as a job trains on them: weighed and drawn, and mixed as `spec` says, each with what is in
+// its shard, so that who has the rows of a shard alone trains on what others do. `epoch`: the
+// current one.
+std::unique_ptr<Dataset> as_trained(std::unique_ptr<Dataset> rows, const RowWeights& weights,
+                                    const JobSpec& spec, const SpoolDataset::Epoch& epoch);
+
 // The leading Tuner's.
 class LeaderRows final : public SharedRows {
  public:
-  // From now on it is these, or none: a reference.
-  void use(SpoolDataset* data) { data_ = data; }
+  // From now on it is these, or none: references.
+  void use(SpoolDataset* data, const RowWeights* weights) {
+    data_ = data;
+    weights_ = weights;
+  }
   bool in_use() const { return data_ != nullptr; }
   int64_t bytes_sent() const { return sent_; }
 
@@ -25,6 +42,7 @@ class LeaderRows final : public SharedRows {
 
  private:
   SpoolDataset* data_ = nullptr;
+  const RowWeights* weights_ = nullptr;
   int64_t sent_ = 0;
 };
 
@@ -32,8 +50,9 @@ class LeaderRows final : public SharedRows {
 // travel again.
 class MemberRows final : public SharedRows, private Dataset {
  public:
-  // Keeps a reference. `row_types`: what a row is made of.
-  MemberRows(Spool& spool, std::vector<TensorType> row_types);
+  // Keeps the references. `row_types`: what a row is made of; `epoch`: the training's.
+  MemberRows(Spool& spool, const JobSpec& spec, std::vector<TensorType> row_types,
+             SpoolDataset::Epoch epoch);
 
   void take(const std::string& description) override;
   void exchange(Communicator& ranks, ShardRange own, int shards) override;
@@ -41,16 +60,21 @@ class MemberRows final : public SharedRows, private Dataset {
   int64_t bytes_received() const { return received_; }
 
  private:
-  int64_t size() const override { return data_ ? data_->size() : 0; }
+  int64_t size() const override { return trained_ ? trained_->size() : 0; }
+  int64_t labels_of_row() const override { return trained_ ? trained_->labels_of_row() : 1; }
   void fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
              std::span<int64_t> labels) override {
-    data_->fetch(rows, inputs, labels);
+    trained_->fetch(rows, inputs, labels);
   }
+  double weight(int64_t row, int64_t label) const override { return trained_->weight(row, label); }
 
   Spool& spool_;
+  const JobSpec& spec_;
   const std::vector<TensorType> row_types_;
+  const SpoolDataset::Epoch epoch_;
   std::string description_;
-  std::unique_ptr<SpoolDataset> data_;
+  SpoolDataset* data_ = nullptr;  // in the next one
+  std::unique_ptr<Dataset> trained_;
   int64_t received_ = 0;
 };
 

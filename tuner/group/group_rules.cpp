@@ -102,6 +102,7 @@ std::unique_ptr<PipelineTraining> training_by_stages(
 TrainerConfig trainer_alone(const GroupRules& rules, const std::optional<PipelinePlan>& plan) {
   TrainerConfig config = rules.spec.trainer;
   config.compute = rules.compute;
+  if (rules.spec.augmentation.mixes()) config.labels_of_row = 2;
   if (is_slow_link(rules.spec.sync)) {
     const SlowLinkChoice choice = slow_link_of(rules.spec);
     if (choice.optimizer_without_momentum) config.optimizer.momentum = 0;

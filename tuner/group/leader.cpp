@@ -208,8 +208,8 @@ SlowLinkTraining::Figures GroupLeader::sent() const {
   return f;
 }
 
-void GroupLeader::use(SpoolDataset* data) {
-  rows_.use(data);
+void GroupLeader::use(SpoolDataset* data, const RowWeights* weights) {
+  rows_.use(data, weights);
   training_->with_restarts([this] {
     if (leading_) leading_->use_rows();
   });

@@ -45,11 +45,11 @@ class GroupLeader {
   // Rows that are trained on as long as this lives; the members get those of their shards.
   class Use {
    public:
-    Use(GroupLeader* group, SpoolDataset& data) : group_(group) {
-      if (group_) group_->use(&data);
+    Use(GroupLeader* group, SpoolDataset& data, const RowWeights& weights) : group_(group) {
+      if (group_) group_->use(&data, &weights);
     }
     ~Use() {
-      if (group_) group_->rows_.use(nullptr);
+      if (group_) group_->rows_.use(nullptr, nullptr);
     }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -81,7 +81,7 @@ class GroupLeader {
   void forget_ranks();
   int present() const;
   SlowLinkTraining::Figures sent() const;
-  void use(SpoolDataset* data);
+  void use(SpoolDataset* data, const RowWeights* weights);
   int tuners() const;
   std::vector<std::string> lost() const;
   double exposed_s() const;

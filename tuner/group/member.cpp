@@ -41,7 +41,8 @@ FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
   const GroupRules rules = share_rules(*ranks, {.numerics = group_numerics(setting.devices)});
   const std::string file = join(setting.directory, "head.onnx");
   publish(setting.fs, file, rules.head).or_throw();
-  Spool spool(setting.fs, setting.clock, join(setting.directory, "rows"), rules.rows, setting.disk);
+  Spool spool(setting.fs, setting.clock, join(setting.directory, "rows"), rules.rows, setting.disk,
+              rules.spec.view_rule());
   const Device& device = setting.devices.get(true);
   Model head = load_model(setting.fs, file).model;
   const auto plan = plan_group(*ranks, rules, head, device, setting.clock, {});
@@ -67,7 +68,7 @@ FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
     say(fmt::format("job {}: rank {} of {}, which has {} of {} shards", place.job, place.rank,
                     place.ranks, training->own_shards().size(), training->shards()));
   }
-  MemberRows rows(spool, training->row_types());
+  MemberRows rows(spool, rules.spec, training->row_types(), [&] { return training->epoch(); });
   const FollowEnd ended = follow(*training, rows, stop);
   if (ended == FollowEnd::kOver) files.keep_only({});
   say(fmt::format(

@@ -10,6 +10,7 @@
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/role_loop.h"
+#include "ndp/wire/security_reload.h"
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/tuner_connection.h"
 #include "tuner/group/group_net.h"
@@ -34,6 +35,13 @@ struct MemberDaemon::Parts final : TunerEvents {
       : config(c),
         clock(k),
         net(config.security),
+        certificates({"links", config.read_security,
+                      [this](const LinkSecurity& s) {
+                        const Status renewed = net.renew(s);
+                        if (renewed.ok()) connection->end_if_revoked(s);
+                        return renewed;
+                      }},
+                     config.security),
         state(StateDirectory::open(fs, config.state, "member").or_throw()),
         setting{.fs = fs,
                 .clock = clock,
@@ -52,7 +60,7 @@ struct MemberDaemon::Parts final : TunerEvents {
     hello.set_version(config.version);
     hello.set_numerics(group_numerics(devices));
     const auto dial = [this](LinkId id) {
-      return LinkClient::dial(config.tuner, config.security, id, events, LinkKind::kMember);
+      return LinkClient::dial(config.tuner, certificates.now(), id, events, LinkKind::kMember);
     };
     connection = std::make_unique<TunerConnection>(
         TunerConnection::Ports{.clock = clock, .state = state, .dial = dial}, std::move(hello),
@@ -73,6 +81,7 @@ struct MemberDaemon::Parts final : TunerEvents {
       tell(std::exchange(training, std::nullopt)->training, failure);
     }
     connection->tick();
+    certificates.look(clock.monotonic());
   }
 
   // A training is between the ranks: it goes on while there is no session.
@@ -117,7 +126,8 @@ struct MemberDaemon::Parts final : TunerEvents {
 
   const MemberConfig config;
   Clock& clock;
-  const GroupNet net;
+  GroupNet net;
+  SecurityReload<LinkSecurity> certificates;
   StateDirectory state;
   const MemberSetting setting;
   LinkEvents<wire::ToStore> events;

@@ -26,6 +26,8 @@ struct MemberConfig {
   std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
   std::string site = {};                      // where it is, see sites_of_ranks()
   LinkSecurity security = {};
+  // Reads it anew while it serves (SecurityReload); empty: it stays. Throws Error.
+  std::function<LinkSecurity()> read_security = {};
 };
 
 class MemberDaemon {

@@ -13,8 +13,8 @@ using namespace ndp;
 
 namespace {
 
-Digest group_of(const JobFeatures::What& what) {
-  return Sha256().field(to_hex(what.extractor)).field(int64_t{what.exact}).finish();
+Digest group_of(const Digest& extractor, bool exact) {
+  return Sha256().field(to_hex(extractor)).field(int64_t{exact}).finish();
 }
 
 }  // namespace
@@ -29,6 +29,20 @@ KeptFeatures::KeptFeatures(Fs& fs, const Clock& clock, const std::string& direct
 // The next start need not read what is there.
 KeptFeatures::~KeptFeatures() {
   if (const Status s = store_->close(); !s.ok()) log::warn("{}", s.message());
+}
+
+int64_t KeptFeatures::photos_of(const Digest& extractor, bool exact, const ViewRule& views) const {
+  const RowGroups groups(group_of(extractor, exact), views);
+  const auto [begin, end] = groups.views_of(/*run=*/1);
+  int64_t photos = INT64_MAX;
+  for (int64_t view = begin; view < end; ++view) {
+    int64_t records = 0;
+    for (const GroupInfo& g : store_->groups()) {
+      if (g.group == groups.of(view)) records = g.records;
+    }
+    photos = std::min(photos, records);
+  }
+  return photos;
 }
 
 Status KeptFeatures::forget(const std::set<Digest>& photos) {
@@ -47,7 +61,7 @@ JobFeatures::JobFeatures(KeptFeatures& kept, Fs& fs, std::string record, const W
     : kept_(kept),
       fs_(fs),
       record_(std::move(record)),
-      group_(group_of(what)),
+      groups_(group_of(what.extractor, what.exact), what.views),
       extracts_here_(!what.here.empty()) {
   if (extracts_here_) tags_[""] = numerics_tag(what.here);
 }
@@ -81,30 +95,42 @@ std::set<uint64_t> JobFeatures::begun_with() {
   return tags;
 }
 
+bool JobFeatures::is_whole(const ManifestEntry& photo, const std::set<uint64_t>& tags) const {
+  const auto [begin, end] = groups_.views_of(photo.run);
+  for (int64_t view = begin; view < end; ++view) {
+    const Result<Found> found = kept_.store().find(groups_.of(view), photo.digest);
+    if (!found.ok() || !tags.contains(found->meta.numerics)) return false;
+  }
+  return true;
+}
+
 void JobFeatures::begin(const Manifest& manifest) {
   const std::set<uint64_t> tags = begun_with();
   photos_.clear();
   for (uint64_t n = 0; n < manifest.size(); ++n) {
-    const Digest& photo = manifest.entry(n).digest;
-    const Result<Found> found = kept_.store().find(group_, photo);
-    if (found.ok() && tags.contains(found->meta.numerics)) photos_.push_back(photo);
+    const ManifestEntry& photo = manifest.entry(n);
+    if (is_whole(photo, tags)) photos_.emplace(photo.digest, photo.run);
   }
 }
 
-bool JobFeatures::has(const Digest& photo) const {
-  return std::ranges::binary_search(photos_, photo);
+bool JobFeatures::has(const Digest& photo, int64_t view) const {
+  const auto at = photos_.find(photo);
+  if (at == photos_.end()) return false;
+  const auto [begin, end] = groups_.views_of(at->second);
+  return view >= begin && view < end;
 }
 
-Result<Found> JobFeatures::get(const Digest& photo, std::span<std::byte> to) {
-  return kept_.store().get(group_, photo, to);
+Result<Found> JobFeatures::get(const Digest& photo, int64_t view, std::span<std::byte> to) {
+  return kept_.store().get(groups_.of(view), photo, to);
 }
 
-Status JobFeatures::leave(const Digest& photo, uint64_t numerics, std::span<const std::byte> row) {
+Status JobFeatures::leave(const Digest& photo, int64_t view, uint64_t numerics,
+                          std::span<const std::byte> row) {
   if (numerics == 0) return {};
   const RecordMeta meta{.numerics = numerics};
-  const Result<Found> found = kept_.store().find(group_, photo);
+  const Result<Found> found = kept_.store().find(groups_.of(view), photo);
   if (found.ok() && found->meta == meta) return {};
-  return kept_.store().put(group_, photo, meta, row);
+  return kept_.store().put(groups_.of(view), photo, meta, row);
 }
 
 Status JobFeatures::end() { return kept_.store().flush(); }

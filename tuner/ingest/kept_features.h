@@ -14,6 +14,7 @@
 #include "framework/core/clock.h"
 #include "ndp/store/segment_store.h"
 #include "tuner/ingest/manifest.h"
+#include "tuner/ingest/row_groups.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -27,6 +28,9 @@ class KeptFeatures {
   ~KeptFeatures();
 
   SegmentStore& store() { return *store_; }
+  // Photos whose features of the extractor with this file are here, by whichever numerics; of all
+  // these views, where there are any.
+  int64_t photos_of(const Digest& extractor, bool exact, const ViewRule& views = {}) const;
   // Removes all that was made of these photos, and its bytes from the disk.
   Status forget(const std::set<Digest>& photos);
 
@@ -41,6 +45,7 @@ class JobFeatures {
  public:
   struct What {
     Digest extractor{};     // of its file
+    ViewRule views = {};    // of photos to train on
     bool exact = false;     // by kernels that give the same bytes everywhere: never with others
     std::string here = {};  // numerics of this machine, where it is the one that extracts; "": none
   };
@@ -54,26 +59,29 @@ class JobFeatures {
   // Once, when the stores that the job begins with are counted in: finds what there is of these
   // photos. A job that goes on finds what it found when it began, if it is there still.
   void begin(const Manifest& manifest);
-  bool has(const Digest& photo) const;  // any thread, from then on
+  // Of a photo whose whole row is there; any thread, from then on.
+  bool has(const Digest& photo, int64_t view) const;
   size_t size() const { return photos_.size(); }
-  // Reads into `to`, which may be longer, as SegmentStore::get() does.
-  Result<Found> get(const Digest& photo, std::span<std::byte> to);
+  // Reads into `to`, which may be longer, as SegmentStore::get() does. `view`: see RowGroups.
+  Result<Found> get(const Digest& photo, int64_t view, std::span<std::byte> to);
 
   // A feature for later jobs; nothing where it is there, or `numerics` is 0. Durable after end().
-  Status leave(const Digest& photo, uint64_t numerics, std::span<const std::byte> row);
+  Status leave(const Digest& photo, int64_t view, uint64_t numerics,
+               std::span<const std::byte> row);
   Status end();
 
  private:
   std::set<uint64_t> begun_with();  // tags
+  bool is_whole(const ManifestEntry& photo, const std::set<uint64_t>& tags) const;
 
   KeptFeatures& kept_;
   Fs& fs_;
   const std::string record_;
-  const Digest group_;
+  const RowGroups groups_;
   const bool extracts_here_;
   mutable std::mutex mutex_;              // of the next one
   std::map<std::string, uint64_t> tags_;  // by store; "": of this machine
-  std::vector<Digest> photos_;            // that are there, rising
+  std::map<Digest, uint32_t> photos_;     // that are there, and their runs
 };
 
 }  // namespace ndtrain::tuner

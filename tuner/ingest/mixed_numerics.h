@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,9 +16,22 @@
 
 namespace ndtrain::tuner {
 
+// What the sample's rows are, by extractor and numerics, as far as jobs were told.
+class NumericsSamples {
+ public:
+  static constexpr size_t kExtractors = 8;  // that are remembered: those of the newest jobs
+
+  using Rows = std::map<std::string, std::string>;  // by numerics
+
+  const Rows& begin(const Digest& extractor);  // of a job
+  void learn(const Digest& extractor, const std::string& numerics, const std::string& rows);
+
+ private:
+  std::deque<std::pair<Digest, Rows>> all_;  // the newest job's first
+};
+
 class MixedNumerics {
  public:
-  static constexpr size_t kExtractors = 8;                 // whose samples are remembered
   static constexpr size_t kSampleBytes = size_t{1} << 20;  // of rows, or a single row
 
   struct Job {
@@ -31,6 +45,11 @@ class MixedNumerics {
     std::string store, numerics;
     std::string sample;  // its rows; "": it said none
   };
+  // `known` is what jobs share.
+  explicit MixedNumerics(
+      std::shared_ptr<NumericsSamples> known = std::make_shared<NumericsSamples>())
+      : shared_(std::move(known)) {}
+
   // `first`: of a job that goes on.
   void begin(Job job, std::optional<First> first = std::nullopt);
 
@@ -49,16 +68,15 @@ class MixedNumerics {
   const First& first() const { return *first_; }
 
  private:
-  using Samples = std::map<std::string, std::string>;  // numerics -> rows
-  const Samples& known() const;
   void learn(const std::string& numerics, const std::string& rows);
   Verdict compare(const std::string& store, const std::string& numerics) const;
 
+  std::shared_ptr<NumericsSamples> shared_;
   Job job_;
   std::vector<std::string> photos_;
   size_t row_bytes_ = 0;
-  std::deque<std::pair<Digest, Samples>> samples_;  // the job's extractor first
-  std::map<std::string, std::string> admitted_;     // numerics -> a store, of this job
+  NumericsSamples::Rows known_;                  // of the job's extractor
+  std::map<std::string, std::string> admitted_;  // numerics -> a store, of this job
   std::optional<First> first_;
 };
 

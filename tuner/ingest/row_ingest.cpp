@@ -170,6 +170,10 @@ void RowIngest::inventory(Time, Store& store, const wire::Inventory& m, Actions&
   store.ready = m.last();
   store.photo_bytes = m.photo_bytes();
   store.unreadable = m.unreadable();
+  store.unreadable_files.clear();
+  for (const wire::Unreadable& u : m.unreadable_files()) {
+    store.unreadable_files.push_back({.path = u.path(), .why = u.reason()});
+  }
   if (store.ready && manifest_) store.asked.assign(manifest_->size(), false);
 }
 
@@ -252,7 +256,7 @@ void RowIngest::adapt_portion(Store& store) const {
 // Rows that travel for nothing must not be so many that they take longer than they save.
 size_t RowIngest::second_of(const Store& store) const {
   const uint64_t photos = std::max<uint64_t>(1, store.claims.size());
-  const uint64_t row = rules_.row_bytes > 0 ? rules_.row_bytes : store.photo_bytes / photos;
+  const uint64_t row = row_bytes(1) > 0 ? row_bytes(1) : store.photo_bytes / photos;
   return std::clamp<size_t>(kSecondBytes / std::max<uint64_t>(1, row), 1, kSecond);
 }
 
@@ -305,6 +309,25 @@ uint64_t RowIngest::unreadable() const {
   uint64_t files = 0;
   for (const auto& [name, store] : stores_) files += store.number ? store.unreadable : 0;
   return files;
+}
+
+std::vector<UnreadablePhoto> RowIngest::unreadable_photos() const {
+  std::vector<UnreadablePhoto> photos;
+  for (const auto& [number, why] : assignment_->unreadable()) {
+    const auto at = unreadable_at_.find(number);
+    if (at == unreadable_at_.end()) continue;  // who had it is lost, or its row was refused
+    photos.push_back({.photo = manifest_->entry(number).digest,
+                      .store = at->second.store,
+                      .path = at->second.path,
+                      .why = why});
+  }
+  for (const auto& [name, store] : stores_) {
+    if (!store.number) continue;
+    for (const UnreadablePhoto& file : store.unreadable_files) {
+      photos.push_back({.store = name, .path = file.path, .why = file.why});
+    }
+  }
+  return photos;
 }
 
 void RowIngest::run_done(const Store& store, const wire::RunDone& done, Actions& a) {

@@ -21,6 +21,7 @@
 #include "tuner/ingest/manifest.h"
 #include "tuner/ingest/row_assignment.h"
 #include "tuner/ingest/row_check.h"
+#include "tuner/ingest/unreadable_photo.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -28,6 +29,7 @@ using namespace ndp;
 struct IngestRules {
   wire::Job job = {};    // what every store is asked
   size_t row_bytes = 0;  // 0: rows differ in size
+  size_t views = 1;      // rows of runs from 1 on are so many times as large
   ManifestRules manifest = {};
   std::chrono::nanoseconds lost_after = std::chrono::minutes(10);  // that a store is away
   bool allow_missing = false;  // go on without what only lost stores have
@@ -114,6 +116,9 @@ class RowIngest {
   std::vector<uint64_t> absent(uint32_t run) const;
   // Files of the stores that are no whole photos, and so are in no inventory.
   uint64_t unreadable() const;
+  // Photos of inventories that cannot be read all the same, by number; those that a job before a
+  // restart was told of are left out.
+  std::vector<UnreadablePhoto> unreadable_photos() const;
 
  private:
   struct Store {
@@ -121,6 +126,7 @@ class RowIngest {
     uint64_t session = 0;            // counts its sessions; 0: none yet
     bool here = false, ready = false;
     uint64_t photo_bytes = 0, unreadable = 0;
+    std::vector<UnreadablePhoto> unreadable_files;  // the first ones
     std::vector<PhotoClaim> claims;  // of an inventory under way, then sorted and whole
     std::string sample;              // rows of the job's
     double bf16_gain = 0;
@@ -157,6 +163,9 @@ class RowIngest {
   std::optional<std::vector<size_t>> lengths(const wire::Rows& f, size_t rows) const;
   bool refuse_row(const std::string& name, Store& store, uint64_t number, std::string_view row,
                   Actions& a);
+  size_t row_bytes(uint32_t run) const {  // 0: rows differ in size
+    return run == 0 ? rules_.row_bytes : rules_.row_bytes * rules_.views;
+  }
   void run_done(const Store& store, const wire::RunDone& done, Actions& a);
   void lose(const std::string& name, Store& store, const std::string& why, Actions& a);
   void report_complete(Actions& a);
@@ -168,6 +177,10 @@ class RowIngest {
   std::map<uint64_t, Pending> pending_;
   std::set<uint64_t> keeping_;  // numbers of these
   Time now_{0};                 // of the last call that said it
+  struct Place {
+    std::string store, path;
+  };
+  std::map<uint64_t, Place> unreadable_at_;  // by number: who said so last
   uint64_t tickets_ = 0;
   std::vector<bool> reported_;  // runs
   bool begun_ = false, over_ = false;

@@ -14,7 +14,7 @@ using namespace ndp;
 // The size of each row; nullopt when the message contradicts itself.
 std::optional<std::vector<size_t>> RowIngest::lengths(const wire::Rows& f, size_t rows) const {
   std::vector<size_t> sizes(f.lengths().begin(), f.lengths().end());
-  if (rules_.row_bytes > 0) sizes.assign(rows, rules_.row_bytes);
+  if (row_bytes(f.run()) > 0) sizes.assign(rows, row_bytes(f.run()));
   const size_t sum = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
   if (sizes.size() != rows || sum != f.rows().size()) return std::nullopt;
   return sizes;
@@ -22,7 +22,7 @@ std::optional<std::vector<size_t>> RowIngest::lengths(const wire::Rows& f, size_
 
 // The size of the row that a message about one photo is about, where it may come in pieces; else 0.
 size_t RowIngest::pieced_row(const wire::Rows& f) const {
-  const size_t size = rules_.row_bytes > 0    ? rules_.row_bytes
+  const size_t size = row_bytes(f.run()) > 0  ? row_bytes(f.run())
                       : f.lengths_size() == 1 ? f.lengths(0)
                                               : 0;
   return size > kWholeRow ? size : 0;
@@ -33,7 +33,7 @@ bool RowIngest::take_piece(Store& store, const std::string& name, uint64_t numbe
                            Actions& a) const {
   const size_t whole = pieced_row(f);
   const bool follows = store.pieces.empty() || store.piece_of == number;
-  const bool too_large = rules_.row_bytes == 0 && whole > limits::kPhotoFile;
+  const bool too_large = row_bytes(f.run()) == 0 && whole > limits::kPhotoFile;
   if (!follows || too_large || f.rows().empty() || store.pieces.size() + f.rows().size() > whole) {
     a.end_session = "pieces of a row that do not fit";
     return false;
@@ -112,12 +112,13 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
     }
   }
   Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
-  for (const auto& [number, row_bytes] : rows.rows) {
+  for (const auto& [number, row_of_it] : rows.rows) {
     p.numbers.push_back(number);
     keeping_.insert(number);
   }
   for (const wire::Unreadable& u : message->unreadable()) {
     assignment_->cannot_read(u.number(), *store.number, u.reason());
+    unreadable_at_[u.number()] = {name, u.path()};
     a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
   }
   if (!unreadable.empty() || any_refused) {
@@ -135,6 +136,7 @@ RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> b
   const Store& store = stores_.at(p.store);
   for (const BadRow& b : bad) {
     assignment_->cannot_read(b.number, *store.number, b.reason);
+    unreadable_at_[b.number] = {p.store, ""};
     a.notes.push_back("store " + p.store + ": photo " +
                       to_hex(manifest_->entry(b.number).digest).substr(0, 12) + ": " + b.reason);
   }

@@ -92,7 +92,8 @@ Versions::State Versions::read(const std::string& text) {
     const uint64_t newest = s.all.back().version;
     s.next = newest + 1;
     s.tasks[only] = {.aliases = {{kProduction, newest}, {kCandidate, newest}},
-                     .promotions = s.promotions_by_parents(newest)};
+                     .promotions = s.promotions_by_parents(newest),
+                     .collections = {std::string(kDefaultCollection)}};
     return s;
   }
   const Json& format = json.at("format");
@@ -109,6 +110,10 @@ Versions::State Versions::read(const std::string& text) {
   for (const auto& [name, task] : json.at("tasks").items()) {
     s.tasks[name] = read_task(task, s, name);
   }
+  const Json removed = json.value("removed", Json::object());
+  for (const auto& [name, r] : removed.items()) {
+    s.removed[name] = {.time = r.at("time"), .last = r.at("last"), .labels = r.at("labels")};
+  }
   return s;
 }
 
@@ -123,6 +128,7 @@ Versions::Task Versions::read_task(const Json& json, const State& s, const std::
     }
     task.aliases[alias] = m->version;
   }
+  task.collections = json.value("collections", std::set{std::string(kDefaultCollection)});
   const auto production = task.aliases.find(kProduction);
   const uint64_t now = production == task.aliases.end() ? 0 : production->second;
   task.promotions = json.contains("promotions") ? json.at("promotions").get<std::vector<uint64_t>>()
@@ -134,15 +140,22 @@ Versions::Task Versions::read_task(const Json& json, const State& s, const std::
 }
 
 std::string Versions::write(const State& s) {
-  Json versions = Json::array(), garbage = Json::array(), tasks = Json::object();
+  Json versions = Json::array(), garbage = Json::array(), tasks = Json::object(),
+       removed = Json::object();
   for (const PublishedModel& m : s.all) versions.push_back(to_json(m));
   for (const Digest& d : s.garbage) garbage.push_back(to_hex(d));
   for (const auto& [name, task] : s.tasks) {
-    tasks[name] = {{"aliases", Json(task.aliases)}, {"promotions", task.promotions}};
+    tasks[name] = {{"aliases", Json(task.aliases)},
+                   {"promotions", task.promotions},
+                   {"collections", task.collections}};
+  }
+  for (const auto& [name, r] : s.removed) {
+    removed[name] = {{"time", r.time}, {"last", r.last}, {"labels", r.labels}};
   }
   return checksummed({{"format", kFormat},
                       {"next", s.next},
                       {"tasks", std::move(tasks)},
+                      {"removed", std::move(removed)},
                       {"versions", std::move(versions)},
                       {"garbage", std::move(garbage)}});
 }
@@ -156,6 +169,14 @@ Status Versions::keep(State state) {
 const PublishedModel* Versions::State::find(uint64_t version) const {
   const auto it = std::ranges::find(all, version, &PublishedModel::version);
   return it == all.end() ? nullptr : &*it;
+}
+
+void Versions::State::drop_files(const PublishedModel& gone) {
+  for (const Digest& file : {gone.extractor, gone.head}) {
+    const bool shared =
+        std::ranges::any_of(all, [&](const PublishedModel& m) { return m.has_file(file); });
+    if (!shared && std::ranges::find(garbage, file) == garbage.end()) garbage.push_back(file);
+  }
 }
 
 void Versions::Task::put_in_force(uint64_t version) {
@@ -197,6 +218,19 @@ std::optional<PublishedModel> Versions::in_force(std::string_view task) const {
   const std::map<std::string, uint64_t> now = aliases(task);
   const auto it = now.find(kProduction);
   return it == now.end() ? std::nullopt : find(it->second);
+}
+
+std::set<std::string> Versions::collections(std::string_view task) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = state_.tasks.find(task);
+  return it == state_.tasks.end() ? std::set<std::string>() : it->second.collections;
+}
+
+Status Versions::add_collection(const std::string& task, const std::string& collection) {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  if (!s.tasks[task].collections.insert(collection).second) return {};
+  return keep(std::move(s));
 }
 
 std::optional<PublishedModel> Versions::of_job(uint64_t job) const {
@@ -302,13 +336,43 @@ Status Versions::remove(uint64_t version) {
   if (!model) throw Error("there is no version ", version);
   const PublishedModel gone = *model;
   std::erase_if(s.all, [&](const PublishedModel& m) { return m.version == version; });
-  for (const Digest& file : {gone.extractor, gone.head}) {
-    const bool shared =
-        std::ranges::any_of(s.all, [&](const PublishedModel& m) { return m.has_file(file); });
-    if (!shared && std::ranges::find(s.garbage, file) == s.garbage.end()) {
-      s.garbage.push_back(file);
-    }
+  s.drop_files(gone);
+  return keep(std::move(s));
+}
+
+Status Versions::remove_task(const std::string& task, int64_t time) {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  const std::vector<PublishedModel> before = s.all;
+  std::erase_if(s.all, [&](const PublishedModel& m) { return m.task == task; });
+  for (const PublishedModel& m : before) {
+    if (m.task == task) s.drop_files(m);
   }
+  s.tasks.erase(task);
+  s.removed[task] = {.time = time, .last = s.next - 1};
+  return keep(std::move(s));
+}
+
+std::map<std::string, RemovedTask> Versions::removed_tasks() const {
+  const std::lock_guard lock(mutex_);
+  return {state_.removed.begin(), state_.removed.end()};
+}
+
+std::optional<RemovedTask> Versions::removed(std::string_view task) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = state_.removed.find(task);
+  return it == state_.removed.end() ? std::nullopt : std::optional(it->second);
+}
+
+bool Versions::is_gone(std::string_view task) const {
+  const std::lock_guard lock(mutex_);
+  return state_.removed.contains(task) && !state_.tasks.contains(task);
+}
+
+Status Versions::labels_are_gone(const std::string& task) {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  s.removed.at(task).labels = false;
   return keep(std::move(s));
 }
 

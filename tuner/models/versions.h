@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,16 @@ std::string text_of(const std::optional<PublishedModel>& m);  // "no version"
 // Where texts say of which task something is: " of the task NAME"; "" of the default one.
 std::string of_task(std::string_view task);
 
+// By which what others still have of the task is known for it, also when a task of its name was
+// begun anew.
+struct RemovedTask {
+  int64_t time = 0;    // when it was; Unix seconds
+  uint64_t last = 0;   // the last version there was by then, of any task
+  bool labels = true;  // the label database may have some still
+
+  bool had(uint64_t version) const { return version > 0 && version <= last; }
+};
+
 class Versions {
  public:
   // How many promotions the history has, the newest.
@@ -63,6 +74,16 @@ class Versions {
   std::vector<PublishedModel> all() const;  // oldest first
   std::vector<std::string> tasks() const;   // that have had versions, by name
   std::optional<PublishedModel> in_force(std::string_view task) const;
+  // Whose new photos the task labels: those that its jobs were for.
+  std::set<std::string> collections(std::string_view task) const;
+  Status add_collection(const std::string& task, const std::string& collection);
+  // The task's versions go, whatever points to them, and its history; files that no other task's
+  // versions have become garbage. What is left of it is a RemovedTask.
+  Status remove_task(const std::string& task, int64_t time);
+  std::map<std::string, RemovedTask> removed_tasks() const;
+  std::optional<RemovedTask> removed(std::string_view task) const;  // also one that was begun anew
+  bool is_gone(std::string_view task) const;  // removed, and nobody has begun it anew
+  Status labels_are_gone(const std::string& task);
   std::optional<PublishedModel> find(uint64_t version) const;
   std::optional<PublishedModel> of_job(uint64_t job) const;
   std::map<std::string, uint64_t> aliases(std::string_view task) const;
@@ -90,16 +111,19 @@ class Versions {
   struct Task {
     std::map<std::string, uint64_t> aliases;
     std::vector<uint64_t> promotions;  // versions, oldest first; the last is in force
+    std::set<std::string> collections;
 
     void put_in_force(uint64_t version);
   };
   struct State {
     std::vector<PublishedModel> all;
     std::map<std::string, Task, std::less<>> tasks;
+    std::map<std::string, RemovedTask, std::less<>> removed;
     uint64_t next = 1;
     std::vector<Digest> garbage;
 
     const PublishedModel* find(uint64_t version) const;
+    void drop_files(const PublishedModel& gone);  // that none of `all` has
     std::vector<uint64_t> promotions_by_parents(uint64_t in_force) const;
   };
 

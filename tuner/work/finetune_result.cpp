@@ -50,6 +50,7 @@ Json FinetuneWork::result_json(const Evaluation& e, int64_t epochs) const {
                  {"features_of_earlier_jobs", spool_->shared()},
                  {"stores", stores_},
                  {"mode", name_of(spec_.mode)},
+                 {"views", spec_.views},
                  {"cut", transfer_.cut},
                  {"train_s", loop_->seconds()},
                  {"runs", runs_json()}};

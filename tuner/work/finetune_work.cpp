@@ -111,7 +111,7 @@ RowRequest FinetuneWork::prepare() {
     q.row_bytes += bytes_of_row(row_types_.back());
   }
   spool_ = std::make_unique<Spool>(context_.fs, context_.clock, join(directory_, "spool"),
-                                   transfer_.extractor_id, spec_.disk);
+                                   transfer_.extractor_id, spec_.disk, spec_.view_rule());
   ask_for_rows(q);
   share_features();
   q.manifest = {.seed = spec_.seed,
@@ -137,6 +137,12 @@ void FinetuneWork::ask_for_rows(RowRequest& q) {
     q.ask.set_extractor(bytes_of(extractor_));
     q.features = row_types_;
     q.check = finite_features(row_types_);
+    if (spec_.views == 0) return;
+    q.views = static_cast<size_t>(spec_.views);
+    wire::Job::Views& views = *q.ask.mutable_views();
+    views.set_changes(name_of(spec_.view_rule().pixels()));
+    views.set_seed(spec_.seed);
+    views.set_count(static_cast<uint32_t>(spec_.views));
     return;
   }
   here_ = std::make_unique<TunerExtractor>(
@@ -166,6 +172,7 @@ void FinetuneWork::share_features() {
       *context_.features, context_.fs, join(directory_, "spool/begun_with.json"),
       JobFeatures::What{
           .extractor = extractor_,
+          .views = spec_.view_rule(),
           .exact = spec_.deterministic,
           .here = here ? feature_numerics(context_.devices.get(spec_.deterministic)) : ""}));
 }
@@ -215,6 +222,12 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
                             manifest.size(), manifest.classes().size(), stores.size(),
                             stores.size() == 1 ? "" : "s", val,
                             val == 0 ? ": there will be no accuracy" : ""));
+  if (spec_.views > 0) {
+    progress_.say(
+        fmt::format("of each photo to train on stores make {} view{}, by {}, in front of "
+                    "the cut; an epoch sees one",
+                    spec_.views, spec_.views == 1 ? "" : "s", name_of(spec_.view_rule().pixels())));
+  }
   say_what_is_here();
 }
 
@@ -247,6 +260,7 @@ void FinetuneWork::make_training() {
   }
   TrainerConfig config = spec_.trainer;
   config.compute = compute.dtype;
+  if (spec_.augmentation.mixes()) config.labels_of_row = 2;
   alone_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device(), config);
   training_ = alone_.get();
 }
@@ -310,8 +324,9 @@ std::string FinetuneWork::fingerprint() const {
 }
 
 std::unique_ptr<SpoolDataset> FinetuneWork::dataset(std::span<const uint64_t> numbers,
-                                                    int64_t memory) {
-  return std::make_unique<SpoolDataset>(*spool_, *manifest_, numbers, row_types_, memory);
+                                                    int64_t memory, SpoolDataset::Epoch epoch) {
+  return std::make_unique<SpoolDataset>(*spool_, *manifest_, numbers, row_types_, memory,
+                                        std::move(epoch));
 }
 
 bool FinetuneWork::is_recent(const ManifestEntry& photo) const {
@@ -332,23 +347,21 @@ std::vector<bool> FinetuneWork::choose(std::span<const ManifestEntry> photos,
   return stays;
 }
 
-// As the job has them drawn and weighed.
-std::unique_ptr<Dataset> FinetuneWork::sampled(std::unique_ptr<SpoolDataset> rows) const {
-  if (!spec_.sampling.weighs()) return rows;
+RowWeights FinetuneWork::weights_of(const SpoolDataset& rows) const {
+  const Sampling& sampling = spec_.sampling;
+  if (!sampling.weighs()) return {};
   std::map<Digest, const ManifestEntry*> entries;
   for (uint64_t n = 0; n < manifest_->size(); ++n) {
     entries.emplace(manifest_->entry(n).digest, &manifest_->entry(n));
   }
   std::vector<SampledRow> facts;
-  for (const Digest& photo : rows->photos()) {
+  for (const Digest& photo : rows.photos()) {
     const ManifestEntry& e = *entries.at(photo);
     facts.push_back({.label = e.label, .recent = is_recent(e)});
   }
-  std::vector<double> probabilities;
-  if (spec_.sampling.draws()) probabilities = draw_probabilities(facts, spec_.sampling);
-  std::vector<double> weights = loss_weights(facts, spec_.sampling, manifest_->classes());
-  return std::make_unique<SampledRows>(std::move(rows), std::move(weights), probabilities,
-                                       spec_.seed, [this] { return training_->epoch(); });
+  RowWeights weights{.loss = loss_weights(facts, sampling, manifest_->classes())};
+  if (sampling.draws()) weights.draw = draw_probabilities(facts, sampling, spec_.trainer.shards);
+  return weights;
 }
 
 bool FinetuneWork::is_out_of_patience() const {
@@ -381,9 +394,11 @@ bool FinetuneWork::run(uint32_t run) {
     }
     std::ranges::sort(numbers);
   }
-  auto spooled = dataset(numbers, memory_ / 4 * 3);
+  const auto epoch = [this] { return training_->epoch(); };
+  auto spooled = dataset(numbers, memory_ / 4 * 3, epoch);
   SpoolDataset& rows = *spooled;
-  const std::unique_ptr<Dataset> train = sampled(std::move(spooled));
+  const RowWeights weights = weights_of(rows);
+  const std::unique_ptr<Dataset> train = as_trained(std::move(spooled), weights, spec_, epoch);
   if (train->size() == 0) {
     progress_.say(fmt::format("run {} has no photos to train on", run));
     return true;
@@ -391,7 +406,7 @@ bool FinetuneWork::run(uint32_t run) {
   if (progress_.interrupted()) return false;
   const double before = loop_->seconds();
   const int64_t until = run * spec_.trainer.epochs, all = spec_.runs * spec_.trainer.epochs;
-  const GroupLeader::Use use(training_->epoch() < until ? group_.get() : nullptr, rows);
+  const GroupLeader::Use use(training_->epoch() < until ? group_.get() : nullptr, rows, weights);
   begin_run(run);
   while (training_->epoch() < until && !is_out_of_patience()) {
     // As often as one run over all photos would: after as many photos as there are in all.

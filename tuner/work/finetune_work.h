@@ -60,11 +60,12 @@ class FinetuneWork final : public JobWork {
   void share_features();
   void say_what_is_here() const;
   std::string fingerprint() const;
-  std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
+  std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory,
+                                        SpoolDataset::Epoch epoch = {});
   std::vector<bool> choose(std::span<const ManifestEntry> photos,
                            const std::vector<std::string>& classes) const;
   bool is_recent(const ManifestEntry& photo) const;
-  std::unique_ptr<Dataset> sampled(std::unique_ptr<SpoolDataset> rows) const;
+  RowWeights weights_of(const SpoolDataset& rows) const;
   void begin_run(uint32_t run);
   bool is_out_of_patience() const;
   const Device& device() const;

@@ -40,6 +40,8 @@ class MeasureTest : public ::testing::Test {
   Profile measure(MeasureConfig config) const {
     config.model = at("model.onnx");
     config.budget_s = 0.001;
+    const support::TemporaryDirectory scratch;
+    config.scratch = scratch.path();
     NoProgress quiet;
     return measure_profile(config, ndtrain::testing::cpu(), real_fs(), system_clock(), quiet);
   }
@@ -56,6 +58,8 @@ TEST_F(MeasureTest, AMeasuredProfileIsWholeAndPredicts) {
   EXPECT_GT(in.costs.photo.compressed_crop_bytes, 0);
   EXPECT_GT(in.costs.photo.prepare_s, 0);
   EXPECT_GT(in.costs.photo.normalise_s, 0);
+  EXPECT_GT(in.costs.epoch_s, 0) << "a checkpoint is written behind each";
+  EXPECT_GT(in.costs.finish_s, 0);
   const CutCost& last = in.costs.cuts.back();
   EXPECT_EQ(last.feature_bytes, 64 * 2);         // tinynet's 64 pooled features, in f16
   EXPECT_EQ(last.head_bytes, (64 * 3 + 3) * 4);  // three class directories

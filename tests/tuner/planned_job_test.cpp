@@ -80,5 +80,71 @@ TEST(PlannedJob, KeepsThatCutWhenAnotherVersionIsToBeJudgedOnTheSameFeatures) {
   EXPECT_EQ(planned({}, narrow_early()).cut, "") << "the rule is the default";
 }
 
+// Four stores, of which each computes as fast as the link carries when all four work.
+PlanInputs of_four_stores() {
+  PlanInputs in = narrow_early();
+  in.costs.cuts = {in.costs.cuts[1]};
+  in.photos = 6400;
+  in.bandwidth = 4 * 2 * testing_plan::kThousandBytesPerSecond;
+  return in;
+}
+
+TEST(PlannedJob, IsForAsManyStoresAsMakeItFasterOfThoseThatHaveAllOfIt) {
+  const StoreCover cover{.stores = {"d", "b", "c", "a", "e", "f"}, .enough = 2};
+  const JobSpec s = planned({}, of_four_stores(), cover);
+  ASSERT_EQ(s.stores.names.size(), 4U) << s.why;
+  EXPECT_EQ(s.stores.names, (std::vector<std::string>{"a", "b", "c", "d"})) << "in byte order";
+  EXPECT_THAT(s.why, HasSubstr("; 4 of 6 stores, which have all of the photos"));
+  PlanInputs trains = of_four_stores();
+  trains.costs.cuts[0].train_s = 5;  // that is waited for, whoever extracts
+  EXPECT_EQ(planned({}, trains, {.stores = {"b", "a", "c"}, .enough = 1}).stores.names.size(), 1U);
+}
+
+TEST(PlannedJob, LeavesOutNoStoreThatHasWhatNoOtherHasAndNoneThatWasAskedFor) {
+  PlanInputs in = of_four_stores();
+  in.bandwidth /= 4;  // one store would be enough for it
+  const StoreCover all{.stores = {"a", "b", "c"}, .enough = 3};
+  EXPECT_TRUE(planned({}, in, all).stores.all());
+  const StoreCover cover{.stores = {"a", "b", "c"}, .enough = 1};
+  JobSpec asked;
+  asked.stores = 2;
+  EXPECT_EQ(planned(asked, in, cover).stores, StoreSelection(2));
+  asked.stores = {};
+  asked.stores.names = {"b", "c"};
+  EXPECT_EQ(planned(asked, in, cover).stores.names, (std::vector<std::string>{"b", "c"}));
+}
+
+TEST(StoreCover, IsLookedAtFromWhatIsEnoughToAllInAFewNumbers) {
+  const auto counts = [](size_t stores, size_t enough) {
+    return counts_of({.stores = std::vector<std::string>(stores, "s"), .enough = enough});
+  };
+  EXPECT_EQ(counts(0, 0), std::vector<int>());
+  EXPECT_EQ(counts(1, 1), std::vector<int>({1}));
+  EXPECT_EQ(counts(4, 2), std::vector<int>({2, 3, 4}));
+  EXPECT_EQ(counts(3, 3), std::vector<int>({3}));
+  const std::vector<int> many = counts(1000, 10);
+  EXPECT_EQ(many.size(), 9U);
+  EXPECT_EQ(many.front(), 10);
+  EXPECT_EQ(many.back(), 1000) << "all need no names, of which one job has 500 at most";
+  EXPECT_LE(many[many.size() - 2], 500);
+}
+
+// Which would be faster by sending photos, from which the Tuner makes no views.
+TEST(PlannedJob, WithViewsIsOneWhoseStoresExtractAndTakesTheirRoom) {
+  PlanInputs in = narrow_early();
+  in.costs.cuts = {in.costs.cuts.back()};
+  in.costs.cuts[0].feature_bytes = 1e6;
+  EXPECT_EQ(planned(promoted_always(), in).mode, JobMode::kTypical);
+  JobSpec viewed = promoted_always();
+  viewed.augmentation.flip = true;
+  viewed.views = 4;
+  viewed.val_split = 0.2;
+  EXPECT_EQ(planned(viewed, in).mode, JobMode::kNdpipe);
+  viewed.disk = (20 + 4 * 80) * (1'000'000 + 72) + 1;
+  EXPECT_EQ(planned(viewed, in).mode, JobMode::kNdpipe);
+  viewed.disk -= 2;
+  EXPECT_THROW((void)planned(viewed, in), Error);
+}
+
 }  // namespace
 }  // namespace ndtrain::tuner

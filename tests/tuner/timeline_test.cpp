@@ -21,6 +21,11 @@ TEST(Timeline, StoresThatComputeShareTheWork) {
   EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 3), 20, kExact);
 }
 
+TEST(Timeline, ThousandsOfStoresAreASecondsWork) {
+  const PlanInputs in = one_second_photos(1e7);
+  for (int i = 0; i < 5; ++i) EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 10'000, 4), 1000, 1);
+}
+
 TEST(Timeline, TheStoreWithTheMostPhotosDecides) {
   PlanInputs in = one_second_photos(60);
   in.shares = {1, 2, 3};
@@ -112,6 +117,46 @@ TEST(Timeline, TheTunerDecodesWhilePhotosArrive) {
   EXPECT_NEAR(makespan(in, JobMode::kTypical), before + 128 + 32, kExact);
 }
 
+TEST(Timeline, FeaturesThatTheTunerHasAreNotMadeAgainAndDoNotTravel) {
+  PlanInputs in = one_second_photos(100);
+  in.bandwidth = kThousandBytesPerSecond;
+  in.costs.cuts[0].feature_bytes = 100;
+  in.kept["features"] = 75;
+  const Timeline t = simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 1, 2);
+  EXPECT_NEAR(t.busiest_store_s, 25, kExact);
+  EXPECT_NEAR(t.bytes_up, 100 * kInventoryBytes + 25 * 100, kExact);
+  EXPECT_NEAR(t.bytes_down, 25 * kWantedBytes, kExact);
+  in.kept["features"] = 1000;
+  in.costs.cuts[0].train_s = 1;
+  const Timeline all = simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 1, 2);
+  EXPECT_NEAR(all.busiest_store_s, 0, kExact);
+  EXPECT_NEAR(all.makespan_s, 3.6 + 100, kExact) << "both runs are trained on at once";
+  EXPECT_NEAR(simulate(in, in.costs.cuts[0], JobMode::kTypical, 1, 2).bytes_up,
+              100 * (2000 + kInventoryBytes), kExact)
+      << "these are features of stores";
+}
+
+TEST(Timeline, AnEpochAndTheEndCostTheTunerWhatTheyCostWhoeverTrains) {
+  PlanInputs in = one_second_photos(10);
+  in.epochs = 3;
+  in.costs.epoch_s = 2;
+  in.costs.finish_s = 5;
+  in.costs.tuner.cores = 4;
+  const Timeline t = simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 1, 2);
+  EXPECT_NEAR(t.training_s, 2 * 3 * 2 + 5, kExact) << "by one thread";
+  EXPECT_NEAR(t.makespan_s, 5 + 2 * 3 * 2 + 5, kExact) << "run 2 comes while run 1 is trained on";
+}
+
+// As JobReport::network_seconds() has it.
+TEST(Timeline, WhatTheNetworkTookIsWhatAStoreDidNotWorkWhileItsRowsCame) {
+  PlanInputs in = one_second_photos(64);
+  EXPECT_NEAR(simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 1, 1).network_s, 0, kExact);
+  in.bandwidth = kThousandBytesPerSecond;
+  in.costs.cuts[0].feature_bytes = 4000;
+  // The first 32 photos are here at 32 + 128 s, the others 128 s later; 64 s are work.
+  EXPECT_NEAR(simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 1, 1).network_s, 128 - 64, kExact);
+}
+
 TEST(Timeline, CropsAreMadeAtTheStores) {
   PlanInputs in = one_second_photos(32);
   in.costs.photo = {.bytes = 1,
@@ -152,6 +197,22 @@ TEST(Timeline, PlainMachinesDoTheOtherModes) {
   in.costs.plain_tuner = Machine{.cores = 4};
   EXPECT_NEAR(makespan(in, JobMode::kTypical), 15, kExact);
   EXPECT_NEAR(makespan(in, JobMode::kNdpipe), 60, kExact);
+}
+
+// Of each photo to train on, and not of those to validate with.
+TEST(Timeline, ViewsAreMadeAndTravelSoManyTimes) {
+  PlanInputs in = one_second_photos(100);
+  in.val_split = 0.2;
+  in.views = 3;
+  const Timeline t = simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 2, 2);
+  const double rows = 20 + 3 * 80;
+  EXPECT_NEAR(t.bytes_up, rows * 1000 + 100 * kInventoryBytes, kExact);
+  EXPECT_NEAR(t.all_stores_s, rows, kExact);
+  EXPECT_NEAR(t.first_run_s, (20 + 3 * 40) / 2.0, kExact);
+  in.views = 0;
+  const Timeline plain = simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 2, 2);
+  EXPECT_NEAR(plain.all_stores_s, 100, kExact);
+  EXPECT_EQ(plain.training_s, t.training_s) << "an epoch sees one view of each";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -14,6 +15,8 @@
 #include "framework/train/useful_cuts.h"
 #include "ndp/engine/engine.h"
 #include "ndp/engine/numerics.h"
+#include "ndp/jobs/run_directory.h"
+#include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/transfer.h"
 #include "ndp/photos/dataset.h"
 #include "tuner/plan/measure_photos.h"
@@ -74,6 +77,8 @@ class Measurement {
     costs.plans_s = seconds_of([&] { plan(); });
     photos();
     cuts();
+    engine();
+    training_loop();
     costs.store.cores = costs.tuner.cores = threads_;
     say_sources();
     return std::move(profile_);
@@ -133,21 +138,20 @@ class Measurement {
 
   void photos() {
     const bool drawn = config_.photos.empty();
-    TimedPhotos sample =
-        drawn ? draw_photos(config_.photo_bytes, config_.sample / 8 + 1, config_.seed)
-              : sample_photos(fs_, config_.photos, config_.sample);
+    sample_ = drawn ? draw_photos(config_.photo_bytes, config_.sample / 8 + 1, config_.seed)
+                    : sample_photos(fs_, config_.photos, config_.sample);
     progress_.begin("measuring photos", 1, "steps");
     profile_.inputs.costs.photo =
-        measure_photos(sample, model_.preprocess, clock_, config_.budget_s);
+        measure_photos(sample_, model_.preprocess, clock_, config_.budget_s);
     progress_.update(1);
     progress_.end();
-    profile_.inputs.photos = sample.photos;
+    profile_.inputs.photos = sample_.photos;
     input_ = Tensor({DType::kF32, input_shape(batch_)});
     auto values = input_.mutable_as<float>();
     for (size_t i = 0; i < static_cast<size_t>(batch_); ++i) {
-      const size_t at = i % sample.files.size();
+      const size_t at = i % sample_.files.size();
       PhotoCost cost;
-      preprocess_photo(sample.names[at], sample.files[at], model_.preprocess,
+      preprocess_photo(sample_.names[at], sample_.files[at], model_.preprocess,
                        values.data() + i * model_.preprocess.values(), cost)
           .or_throw();
     }
@@ -199,6 +203,54 @@ class Measurement {
     return cost;
   }
 
+  // Stages beside each other take longer than each alone: what they take together and the network
+  // does not take alone, a photo takes to be prepared.
+  void engine() {
+    PlanCosts& costs = profile_.inputs.costs;
+    BatchPlans plans([&](int64_t b) { return inference_graph(transfer_.extractor, b); }, device_,
+                     batch_);
+    Engine engine(plans, model_.preprocess, {.batch = batch_});
+    std::vector<size_t> items(static_cast<size_t>(2 * batch_));
+    std::iota(items.begin(), items.end(), size_t{0});
+    const auto at = [&](size_t item) { return item % sample_.files.size(); };
+    const double wall = median_seconds(clock_, config_.budget_s, [&] {
+      engine.run(
+          items, [&](size_t i) { return sample_.names[at(i)]; },
+          [&](size_t i) -> Result<std::string> { return sample_.files[at(i)]; },
+          [](const Engine::Batch&) { return true; });
+    });
+    const double photo = wall * threads_ / static_cast<double>(items.size());
+    costs.photo.prepare_s = std::max(costs.photo.prepare_s, photo - costs.cuts.back().extract_s);
+  }
+
+  // What a Tuner does besides training: checkpoints and curves behind each epoch; models at the
+  // end.
+  void training_loop() {
+    Trainer trainer(transfer_.head, transfer_.trainable, device_,
+                    {.epochs = 1 << 20, .batch = kSmallBatch, .seed = config_.seed});
+    const Graph head = bind(transfer_.head, kSmallBatch);
+    std::vector<Tensor> rows;
+    for (const ValueId v : head.inputs()) {
+      rows.emplace_back(head.type(v));
+      std::ranges::fill(rows.back().mutable_as<float>(), 0.5F);
+    }
+    RepeatedRows data(rows, kSmallBatch, classes_);
+    RunDirectory run(fs_, clock_, join(config_.scratch, "run"), false);
+    TrainingLoop loop(fs_, run, trainer, clock_, quiet_, "");
+    EpochResult result;
+    const auto bare = [&] {
+      trainer.train_epoch(data, result);
+      trainer.evaluate(data);
+    };
+    const auto whole = [&] { loop.train_epoch(data, &data, int64_t{1} << 20); };
+    const double all = median_seconds(clock_, config_.budget_s, whole);
+    PlanCosts& costs = profile_.inputs.costs;
+    costs.epoch_s = std::max(0.0, all - median_seconds(clock_, config_.budget_s, bare));
+    const std::vector<std::string> names = classes();
+    costs.finish_s =
+        seconds_of([&] { write_models(fs_, run, model_, transfer_, trainer.model(), names); });
+  }
+
   void train_behind(const Model& head, const std::vector<Tensor>& rows, double expected_s,
                     CutCost& cost) {
     const int64_t batch =
@@ -245,7 +297,9 @@ class Measurement {
   static constexpr auto batch_ = static_cast<int64_t>(kEngineBatch);
   ModelFile model_;
   TransferModel transfer_;
+  TimedPhotos sample_;
   Tensor input_;  // preprocessed photos
+  NoProgress quiet_;
   Profile profile_;
 };
 

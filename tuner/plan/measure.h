@@ -15,6 +15,8 @@ using namespace ndp;
 
 struct MeasureConfig {
   std::string model;
+  std::string
+      scratch;  // an empty directory of the caller's, on a disk like that of a Tuner's state
   std::string photos = {};  // a directory, as `ndtrain train` takes it; "": photos are drawn
   std::string labels = {};  // what they show: a CSV file,class; "": their directories, if any
   double photo_bytes = 0;   // of drawn photos

@@ -1,6 +1,7 @@
 #include "tuner/plan/plan_inputs.h"
 
 #include <cmath>
+#include <ostream>
 #include <string_view>
 #include <utility>
 
@@ -46,8 +47,9 @@ void validate(const PlanInputs& in) {
   if (c.plain_tuner) validate(*c.plain_tuner, "plain_tuner");
   validate_accelerators(c);
   const PhotoCosts& p = c.photo;
-  for (const double v : {p.bytes, p.crop_bytes, p.compressed_crop_bytes, p.prepare_s, p.crop_s,
-                         p.normalise_s, p.compress_s, p.decompress_s, c.setup_s, c.plans_s}) {
+  for (const double v :
+       {p.bytes, p.crop_bytes, p.compressed_crop_bytes, p.prepare_s, p.crop_s, p.normalise_s,
+        p.compress_s, p.decompress_s, c.setup_s, c.plans_s, c.epoch_s, c.finish_s}) {
     demand(v >= 0, "a cost of a photo", v, "it must not be negative");
   }
   demand(p.bytes > 0, "bytes of a photo", p.bytes, "it must be above 0");
@@ -63,10 +65,15 @@ void validate(const PlanInputs& in) {
   demand(in.val_split >= 0 && in.val_split < 1, "val_split", in.val_split,
          "it must be from 0 to below 1");
   demand(in.epochs >= 1, "the number of epochs", in.epochs, "it must be at least 1");
+  demand(in.views >= 0, "the number of views", in.views, "it must not be negative");
   demand(in.bandwidth > 0, "the bandwidth", in.bandwidth, "it must be above 0");
   demand(in.store_bandwidth >= 0, "a store's bandwidth", in.store_bandwidth,
          "it must not be negative");
   demand(in.disk >= 0, "the Tuner's disk", in.disk, "it must not be negative");
+  for (const auto& [cut, n] : in.kept) {
+    demand(n >= 0, "the number of features that are kept of the cut " + cut, n,
+           "it must not be negative");
+  }
   for (const int n : in.stores) demand(n >= 1, "a number of stores", n, "it must be at least 1");
   for (const int n : in.runs) demand(n >= 1, "a number of runs", n, "it must be at least 1");
   if (in.stores.empty() || in.runs.empty()) throw Error("plan: no store count or number of runs");

@@ -2,6 +2,7 @@
 // "unknown".
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ struct PlanCosts {
   double setup_s = 0;         // of the Tuner, before the first byte: import, split
   double plans_s = 0;         // of whoever runs the network, before its first photo:
                               // plans, what it makes of the drawn photos
+  double epoch_s = 0;         // of the Tuner, one thread: behind each epoch, a checkpoint
+  double finish_s = 0;        // of the Tuner, one thread: the models and the report, when trained
 };
 
 struct PlanInputs {
@@ -58,12 +61,21 @@ struct PlanInputs {
   double val_split = 0.2;
   double epochs = 15;          // per run
   bool all_runs = false;       // a run trains on all photos so far, not on its own alone
+  double views = 0;            // of each photo to train on, in kNdpipe alone; 0: photos as they are
   double bandwidth = 0;        // bytes/s each way of the Tuner's link, which all stores share
   double store_bandwidth = 0;  // bytes/s of each store's own link; 0: no limit of its own
   double disk = 0;             // bytes that features may take on the Tuner; 0: no limit
   std::vector<int> stores = {1}, runs = {1};  // every pair is predicted
   std::vector<double> shares = {};            // of the photos, by store; empty: equal
+  // Photos whose features the Tuner has from earlier jobs in kNdpipe, by the name of the cut: these
+  // are not extracted again and do not travel. More than there are photos: all of them.
+  std::map<std::string, double> kept = {};
 };
+
+// So many rows has a run of a photo each of which is to train on, or to validate with in run 0.
+inline double rows_of_photo(const PlanInputs& in, int run) {
+  return run > 0 && in.views > 0 ? in.views : 1;
+}
 
 // Why there is no plan where training begins with the photo itself.
 inline constexpr const char* kNothingFrozen =

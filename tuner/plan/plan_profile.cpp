@@ -171,6 +171,8 @@ std::vector<NamedInput> named_inputs(Profile& p) {
   all.push_back({"job/store_bandwidth", "", &in.store_bandwidth, false});
   all.push_back({"job/setup_s", "", &c.setup_s, false});
   all.push_back({"job/plans_s", "", &c.plans_s, false});
+  all.push_back({"job/epoch_s", "", &c.epoch_s, false});
+  all.push_back({"job/finish_s", "", &c.finish_s, false});
   all.push_back({"claims/faster", "", &p.claimed_faster, false});
   all.push_back({"claims/cheaper", "", &p.claimed_cheaper, false});
   for (size_t i = 0; i < c.cuts.size(); ++i) {

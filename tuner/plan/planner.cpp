@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 
@@ -26,7 +27,8 @@ double largest_share(const PlanInputs& in, int stores) {
 
 // Each row is a record of its own.
 double disk_bytes(const PlanInputs& in, const CutCost& cut) {
-  return in.photos * (cut.feature_bytes + static_cast<double>(kRecordHeaderBytes));
+  const double rows = std::lerp(rows_of_photo(in, 1), rows_of_photo(in, 0), in.val_split);
+  return in.photos * rows * (cut.feature_bytes + static_cast<double>(kRecordHeaderBytes));
 }
 
 bool fits(const PlanInputs& in, const CutCost& cut) {
@@ -80,7 +82,7 @@ double value_of(const Prediction& p, Objective objective) {
 std::vector<std::string> remarks_on_features(const PlanInputs& in) {
   const PlanCosts& c = in.costs;
   const CutCost& last = c.cuts.back();
-  if (last.feature_bytes <= c.photo.bytes) return {};
+  if (last.feature_bytes <= c.photo.bytes || in.views > 0) return {};
   std::string line = fmt::format(
       "features where training begins ({}) are larger than photos, {} against {}: sending photos "
       "(typical) moves fewer bytes",
@@ -112,6 +114,7 @@ std::vector<Prediction> predict_all(const PlanInputs& in) {
       for (const CutCost& cut : in.costs.cuts) {
         all.push_back(predict(in, cut, JobMode::kNdpipe, stores, runs));
       }
+      if (in.views > 0) continue;  // the other modes make none
       const CutCost& last = in.costs.cuts.back();
       for (const JobMode mode : {JobMode::kTypical, JobMode::kSrvP, JobMode::kSrvC}) {
         if (mode == JobMode::kSrvP && in.costs.photo.crop_bytes == 0) continue;

@@ -7,7 +7,9 @@
 namespace ndtrain::tuner {
 namespace {
 
-constexpr double kMostPieces = 64;  // of one run on one store; larger runs have larger pieces
+// Of one run on one store; larger runs have larger pieces. And of all, as thousands of stores have
+// more than anybody would wait for.
+constexpr double kMostPieces = 64, kMostInAll = 1 << 16;
 
 // First come, first served.
 class Station {
@@ -46,6 +48,7 @@ class Computer {
     return done;
   }
   double busy() const { return std::max(cores_.busy(), accelerators_.busy()); }
+  double worked() const { return cores_.busy() + accelerators_.busy(); }
 
  private:
   const Machine& m_;
@@ -74,11 +77,43 @@ PhotoWork work_of(const PhotoCosts& p, const CutCost& cut, JobMode mode) {
   return {0, 0, 0, p.prepare_s, cut.extract_s};
 }
 
-// Some photos of one run, on their way.
+// Some rows of one run, each of a photo or of a view of one, on their way.
 struct Piece {
   double ready;
   int run, store;
-  double photos;
+  double rows, work_s;  // work_s: of the store
+};
+
+// When rows came, by run and store.
+class Arrivals {
+ public:
+  Arrivals(int runs, int stores)
+      : stores_(static_cast<size_t>(stores)), all_((static_cast<size_t>(runs) + 1) * stores_) {}
+
+  void add(const Piece& p, double here) {
+    Rows& rows = all_[static_cast<size_t>(p.run) * stores_ + static_cast<size_t>(p.store)];
+    if (rows.last == 0) rows.first = here;
+    rows.last = here;
+    rows.work_s += p.work_s;
+  }
+  // Of each run the slowest store's.
+  double network_s() const {
+    double seconds = 0;
+    for (size_t run = 0; run < all_.size(); run += stores_) {
+      double slowest = 0;
+      for (size_t s = 0; s < stores_; ++s) slowest = std::max(slowest, all_[run + s].network_s());
+      seconds += slowest;
+    }
+    return seconds;
+  }
+
+ private:
+  struct Rows {
+    double first = 0, last = 0, work_s = 0;
+    double network_s() const { return last - first - work_s; }
+  };
+  size_t stores_;
+  std::vector<Rows> all_;
 };
 
 class Job {
@@ -90,13 +125,16 @@ class Job {
         extracts_at_stores_(mode == JobMode::kNdpipe),
         stores_(remote_ ? stores : 1),
         runs_(runs),
+        made_(extracts_at_stores_ ? 1 - kept_share(in, cut) : 1),
         work_(work_of(in.costs.photo, cut, mode)),
         store_machine_(store_machine(in.costs, mode)),
         tuner_(tuner_machine(in.costs, mode)) {}
 
   Timeline run() {
     t_.begin_s = begin();
-    t_.makespan_s = arrivals(extraction(t_.begin_s));
+    const double trained = arrivals(extraction(t_.begin_s)), before = tuner_.worked();
+    t_.makespan_s = tuner_.serve_alone(trained, in_.costs.finish_s);
+    t_.training_s += tuner_.worked() - before;
     if (remote_) {
       t_.publish_s =
           send_down(t_.makespan_s, cut_.head_bytes * stores_, cut_.head_bytes) - t_.makespan_s;
@@ -107,6 +145,10 @@ class Job {
   }
 
  private:
+  static double kept_share(const PlanInputs& in, const CutCost& cut) {
+    const auto kept = in.kept.find(cut.name);
+    return kept == in.kept.end() ? 0 : std::min(1.0, kept->second / in.photos);
+  }
   double photos_of(int run) const {
     return in_.photos * (run == 0 ? in_.val_split : (1 - in_.val_split) / runs_);
   }
@@ -143,24 +185,27 @@ class Job {
     t_.bytes_up += inventory;
     ready = std::max(up_.serve(ready, shared_link_s(inventory)),
                      ready + own_link_s(most * kInventoryBytes));
-    return send_down(ready, in_.photos * kWantedBytes, most * kWantedBytes);
+    return send_down(ready, made_ * in_.photos * kWantedBytes, made_ * most * kWantedBytes);
   }
 
   // Every store works through its runs without waiting for anybody. When each piece is where the
   // shared link begins, in that order.
   std::vector<Piece> extraction(double begin) {
+    const double most_pieces = std::clamp(kMostInAll / (stores_ * (runs_ + 1)), 1.0, kMostPieces);
     std::vector<Piece> pieces;
     for (int s = 0; s < stores_; ++s) {
       Computer store(store_machine_);
       Station own_link;
       for (int run = 0; run <= runs_; ++run) {
-        double left = photos_of(run) * share(s);
-        const double most = std::max(kEngineBatch, left / kMostPieces);
+        double left = made_ * photos_of(run) * rows_of_photo(in_, run) * share(s);
+        const double most = std::max(kEngineBatch, left / most_pieces);
         while (left > 1e-9) {
           const double n = std::min(left, most);
           left -= n;
+          const double worked = store.busy();
           const double done = store.serve(begin, n * work_.store_core_s, n * work_.store_network_s);
-          pieces.push_back({own_link.serve(done, own_link_s(n * work_.bytes)), run, s, n});
+          pieces.push_back({own_link.serve(done, own_link_s(n * work_.bytes)), run, s, n,
+                            store.busy() - worked});
         }
       }
       t_.busiest_store_s = std::max(t_.busiest_store_s, store.busy());
@@ -175,23 +220,38 @@ class Job {
   double arrivals(const std::vector<Piece>& pieces) {
     std::vector<int> missing(static_cast<size_t>(runs_) + 1, 0);
     for (const Piece& p : pieces) ++missing[static_cast<size_t>(p.run)];
-    double arrived = 0, trained = 0;
+    double arrived = t_.begin_s, trained = t_.begin_s;
     int next = 1;
+    const auto train = [&] {
+      while (next <= runs_ && missing[0] == 0 && missing[static_cast<size_t>(next)] == 0) {
+        if (next == 1) t_.first_run_s = arrived;
+        trained = train_on(next++, arrived);
+      }
+    };
+    train();  // on what is here from earlier jobs
+    Arrivals rows(runs_, stores_);
     for (const Piece& p : pieces) {
       double here = p.ready;
       if (remote_) {
-        here = up_.serve(p.ready, shared_link_s(p.photos * work_.bytes));
-        t_.bytes_up += p.photos * work_.bytes;
+        here = up_.serve(p.ready, shared_link_s(p.rows * work_.bytes));
+        t_.bytes_up += p.rows * work_.bytes;
+        rows.add(p, here);
       }
-      here = tuner_.serve(here, p.photos * work_.tuner_core_s, p.photos * work_.tuner_network_s);
+      here = tuner_.serve(here, p.rows * work_.tuner_core_s, p.rows * work_.tuner_network_s);
       arrived = std::max(arrived, here);
       --missing[static_cast<size_t>(p.run)];
-      while (next <= runs_ && missing[0] == 0 && missing[static_cast<size_t>(next)] == 0) {
-        if (next == 1) t_.first_run_s = arrived;
-        trained = tuner_.serve(arrived, 0, training_s(next++));
-      }
+      train();
     }
+    t_.network_s = rows.network_s();
     return std::max(arrived, trained);
+  }
+
+  double train_on(int run, double ready) {
+    const double steps = training_s(run), each = in_.epochs * in_.costs.epoch_s;
+    const double before = tuner_.worked();
+    const double done = tuner_.serve_alone(tuner_.serve(ready, 0, steps), each);
+    t_.training_s += tuner_.worked() - before;
+    return done;
   }
 
   // Every run is validated as often as one run over all photos would be, and at its end; the last
@@ -206,6 +266,7 @@ class Job {
   const CutCost& cut_;
   const bool remote_, extracts_at_stores_;
   const int stores_, runs_;
+  const double made_;  // share of the photos that are extracted: the others' features are kept
   const PhotoWork work_;
   const Machine& store_machine_;
   Computer tuner_;
@@ -221,6 +282,14 @@ const Machine& store_machine(const PlanCosts& costs, JobMode mode) {
 
 const Machine& tuner_machine(const PlanCosts& costs, JobMode mode) {
   return mode != JobMode::kNdpipe && costs.plain_tuner ? *costs.plain_tuner : costs.tuner;
+}
+
+std::map<std::string, double> stages_of(const Timeline& t, double photos) {
+  return {{"feature_extraction_s", t.busiest_store_s},
+          {"network_s", t.network_s},
+          {"tuner_busy_s", t.training_s},
+          {"overall_s", t.makespan_s},
+          {"row_bytes", std::max(0.0, t.bytes_up - kInventoryBytes * photos)}};
 }
 
 Timeline simulate(const PlanInputs& inputs, const CutCost& cut, JobMode mode, int stores,

@@ -1,0 +1,36 @@
+// What a fine-tuning takes, by what an earlier one took whose photos cost the same: its costs,
+// played through with the stores, links, runs and epochs of this one. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tuner/jobs/job_records.h"
+#include "tuner/jobs/store_cover.h"
+
+namespace ndtrain::tuner {
+
+struct ForecastSetting {
+  double photos = 0;
+  StoreCover stores = {};   // of a job for all; of another, those that it is for: all of them
+  double fastest_link = 0;  // bytes/s to the Tuner of the fastest store, and of the slowest;
+  double slowest_link = 0;  // 0: not known, and nothing waits for them
+  double kept = 0;          // photos whose features are at the Tuner
+};
+
+struct Forecast {
+  uint64_t by = 0;                            // the job whose costs these are
+  std::vector<std::string> stores = {};       // as few as are as fast
+  std::map<std::string, double> stages = {};  // by kPredictedStages
+};
+
+// By the last one that is done and extracted half of its photos at least; absent where there is
+// none, in the modes in which stores make no features, and for other kinds of jobs.
+std::optional<Forecast> forecast(const JobSpec& spec, const ForecastSetting& setting,
+                                 const std::map<uint64_t, JobRecord>& jobs);
+
+}  // namespace ndtrain::tuner

@@ -8,17 +8,25 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "framework/core/text.h"
+#include "ndp/http/certificate_metrics.h"
 #include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/role_loop.h"
+#include "ndp/wire/security_reload.h"
 #include "tuner/group/group_net.h"
 #include "tuner/group/tuner_members.h"
 #include "tuner/http/http_api.h"
 #include "tuner/http/http_dashboard.h"
 #include "tuner/http/http_deletions.h"
+#include "tuner/http/http_job_files.h"
 #include "tuner/http/http_labels.h"
 #include "tuner/http/http_photos.h"
+#include "tuner/http/http_similarity.h"
+#include "tuner/http/http_tasks.h"
 #include "tuner/http/http_trash.h"
+#include "tuner/http/http_uploads.h"
+#include "tuner/models/whole_model.h"
 #include "tuner/watch/watcher.h"
 #include "tuner/work/default_job_factory.h"
 
@@ -70,8 +78,11 @@ struct TunerDaemon::Parts {
                  .listen = ranks_listen(config),
                  .silence = config.rank_timeout,
                  .site = config.site},
-                TunerSessions(me, kHeartbeat, kWindow, LinkRole::kMember)) {
-    lanes = std::make_unique<ThreadLanes>(kWatchLane + 1, [this] { events.wake(); });
+                TunerSessions(me, kHeartbeat, kWindow, LinkRole::kMember)),
+        link_certificates(link_files(config), config.security),
+        http_certificates(http_files(config), config.http_security) {
+    lanes = std::make_unique<ThreadLanes>(kWatchLane + std::max<size_t>(1, config.watch.size()),
+                                          [this] { events.wake(); });
     const TunerService::Setting setting{
         fs,
         clock,
@@ -86,24 +97,36 @@ struct TunerDaemon::Parts {
         [this](const std::string& store) { return tickets.key_of(store); },
         [this](const std::set<Digest>& photos) {
           return features ? features->forget(photos) : Status();
+        },
+        config.jobs_at_once,
+        [this](const Digest& extractor, bool exact, const ViewRule& views) {
+          return features ? features->photos_of(extractor, exact, views) : int64_t{0};
         }};
     service = std::make_unique<TunerService>(setting, me);
     service->remove_done_rows();
-    if (config.watch) {
+    watch(config.watch, clock);
+    if (config.http.empty()) return;
+    http =
+        HttpServer::listen(config.http, routes(), limits::kHttpBody, guard.protection()).or_throw();
+  }
+
+  void watch(const std::vector<WatchRule>& rules, Clock& clock) {
+    for (const WatchRule& rule : rules) {
+      if (watcher_of(rule.job.task, rule.job.collection)) {
+        throw Error("two rules watch the task ", rule.job.task, " of the collection ",
+                    rule.job.collection);
+      }
       const Watcher::Setting sees{.fs = fs,
                                   .clock = clock,
                                   .lanes = *lanes,
-                                  .lane = kWatchLane,
+                                  .lane = kWatchLane + watchers.size(),
                                   .service = *service,
                                   .versions = versions,
                                   .models = models,
                                   .jobs = state.file("jobs"),
                                   .labels = labels};
-      watcher = std::make_unique<Watcher>(sees, *config.watch);
+      watchers.push_back(std::make_unique<Watcher>(sees, rule));
     }
-    if (config.http.empty()) return;
-    http =
-        HttpServer::listen(config.http, routes(), limits::kHttpBody, guard.protection()).or_throw();
   }
 
   ~Parts() {
@@ -119,23 +142,48 @@ struct TunerDaemon::Parts {
     server.reset();
   }
 
+  SecurityReload<LinkSecurity>::Setting link_files(const TunerConfig& config) {
+    const auto renew = [this](const LinkSecurity& s) {
+      const Status renewed = net.renew(s);
+      if (renewed.ok()) server->renew(s);
+      return renewed;
+    };
+    return {"links", config.read_security, renew};
+  }
+  SecurityReload<HttpSecurity>::Setting http_files(const TunerConfig& config) {
+    std::function<HttpSecurity()> read;
+    if (config.read_http_security) {
+      read = [this, from = config.read_http_security] { return from(link_certificates.now()); };
+    }
+    return {"HTTP", read, [this](const HttpSecurity& s) { return guard.renew(s); }};
+  }
+
   std::vector<HttpServer::Route> routes() {
     const WithService with = [this](const auto& g) { return call(g); };
     const TicketFor ticket = [this](const HttpRequest& r, const std::string& store,
                                     const std::string& path) { return ticket_for(r, store, path); };
-    auto all = tuner_routes(with, models, versions, members, ticket);
+    const WholeModel whole = [this](const PublishedModel& version) {
+      return whole_model(fs, models, state.file("jobs"), version).or_throw();
+    };
+    auto all = tuner_routes(with, models, versions, members, whole,
+                            [this](MetricsText& to) { add_metrics(to); });
     const auto add = [&all](std::vector<HttpServer::Route> more) {
       std::ranges::move(more, std::back_inserter(all));
     };
-    add(dashboard_routes(with, fs, state.file("jobs"), feed, versions));
-    add(photo_routes(
-        with, [this](std::string t) { return guard.trust(std::move(t)); }, ticket));
+    add(dashboard_routes(with, feed, versions));
+    add(job_file_routes(fs, state.file("jobs")));
+    const TrustOf trust = [this](std::string t) { return guard.trust(std::move(t)); };
+    add(photo_routes(with, trust, ticket));
+    add(placing_routes(with, trust, ticket));
     add(http_labels.routes());
     const auto labelled = [this]() -> LabelDb& { return works.labels(); };
+    add(similar_photo_routes(with, trust, ticket, labelled));
     all.push_back(photo_deletion(with, labelled));
     add(trash_routes(with, labelled, system_clock()));
-    all.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
-                     return call([this](TunerService&) { return watched(); });
+    add(task_routes(with, versions, labelled,
+                    [this](const std::string& task) { return watched_collections(task); }));
+    all.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest& r) {
+                     return call([this, &r](TunerService&) { return watched(r); });
                    }});
     all.push_back(guard.audit_route());
     return all;
@@ -166,9 +214,59 @@ struct TunerDaemon::Parts {
     return tickets.make(store, {.who = r.who, .method = r.method, .path = path});
   }
 
-  HttpResponse watched() const {
-    if (!watcher) return http_error(404, "this Tuner watches nothing: tuner serve --watch RULE");
-    return {.body = watcher->json() + "\n"};
+  void add_metrics(MetricsText& to) const {
+    std::map<std::string, size_t> tasks;
+    const std::vector<size_t> lengths = lanes->lengths();
+    for (size_t i = 0; i < lengths.size(); ++i) tasks[std::string(lane_name(i))] += lengths[i];
+    for (const auto& [lane, n] : tasks) {
+      to.gauge("ndtrain_lane_tasks", "Tasks that wait or run, by lane", {{"lane", lane}},
+               static_cast<double>(n));
+    }
+    const LinkSecurity& link = link_certificates.now();
+    const bool stale = !link_certificates.trouble().empty();
+    add_certificate(to, "authority", link.authority, stale);
+    add_certificate(to, "link", link.certificate, stale);
+    add_certificate(to, "http", http_certificates.now().certificate,
+                    !http_certificates.trouble().empty());
+  }
+
+  const Watcher* watcher_of(const std::string& task, const std::string& collection) const {
+    for (const auto& w : watchers) {
+      const JobSpec& job = w->rule().job;
+      if (job.task == task && job.collection == collection) return w.get();
+    }
+    return nullptr;
+  }
+
+  std::vector<std::string> watched_collections(const std::string& task) const {
+    std::vector<std::string> all;
+    for (const auto& w : watchers) {
+      if (w->rule().job.task == task) all.push_back(w->rule().job.collection);
+    }
+    return all;
+  }
+
+  // The only watch, or that of the task and collection that are asked for.
+  HttpResponse watched(const HttpRequest& request) const {
+    if (watchers.empty()) {
+      return http_error(404, "this Tuner watches nothing: tuner serve --watch RULE");
+    }
+    const auto asked = [&](const char* key, std::string_view otherwise) {
+      const auto value = request.query.find(key);
+      return value == request.query.end() ? std::string(otherwise) : value->second;
+    };
+    const std::string task = asked("task", kDefaultTask);
+    const std::string collection = asked("collection", kDefaultCollection);
+    const bool any = request.query.empty() && watchers.size() == 1;
+    const Watcher* const watcher = any ? watchers[0].get() : watcher_of(task, collection);
+    if (watcher) return {.body = watcher->json() + "\n"};
+    std::string all;
+    for (const auto& w : watchers) {
+      all += (all.empty() ? "" : ", ") + w->rule().job.task + " of " + w->rule().job.collection;
+    }
+    return http_error(404, "no rule watches the task " + printable(task, 256) +
+                               " of the collection " + printable(collection, 256) +
+                               "; ?task= and ?collection= name one of: " + all);
   }
 
   void turn() {
@@ -195,7 +293,11 @@ struct TunerDaemon::Parts {
       service->set_tokens(guard.access().text());
     }
     service->tick();
-    if (watcher && !finishing) watcher->tick();
+    link_certificates.look(system_clock().monotonic());
+    http_certificates.look(system_clock().monotonic());
+    for (const auto& watcher : watchers) {
+      if (!finishing) watcher->tick();
+    }
     const auto time = system_clock().monotonic();
     if (feed.followed() && time - told >= kTelling) {
       told = time;
@@ -221,13 +323,15 @@ struct TunerDaemon::Parts {
   const std::unique_ptr<KeptFeatures> features;  // null: none are kept
   DefaultJobFactory works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }, &guard.audit()};
-  const GroupNet net;
+  GroupNet net;
   LinkEvents<wire::FromStore> events, member_events;
   std::unique_ptr<LinkServer> server;
   TunerMembers members;
+  SecurityReload<LinkSecurity> link_certificates;
+  SecurityReload<HttpSecurity> http_certificates;
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<TunerService> service;
-  std::unique_ptr<Watcher> watcher;
+  std::vector<std::unique_ptr<Watcher>> watchers;
   EventFeed feed{system_clock()};
   std::chrono::nanoseconds told{0};  // when the feed was last looked after
   HttpLabels http_labels{labels, versions, system_clock()};
@@ -289,9 +393,12 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
                   .directory = join(parts_->state.file("jobs"), std::to_string(id))};
   const auto until = system_clock().monotonic() + std::chrono::minutes(1);
   auto published = [&] {
-    const std::optional<PublishedModel> in_force = parts_->versions.in_force(kDefaultTask);
+    const std::string& task = record.spec.task;
+    const std::optional<PublishedModel> in_force = parts_->versions.in_force(task);
     return !in_force || std::ranges::all_of(service.stores(), [&](const StoreRecord& s) {
-      return !s.here || s.version_in_force == in_force->version;
+      const bool runs_it = (task == kDefaultTask || s.speaks_of_tasks) &&
+                           parts_->versions.collections(task).contains(s.collection);
+      return !s.here || !runs_it || s.version_in_force(task) == in_force->version;
     });
   };
   while (outcome.done && !stop() && !service.idle()) turn();  // its features are left to the next

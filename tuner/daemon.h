@@ -4,14 +4,15 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
 #include "ndp/http/guard.h"
 #include "ndp/wire/link_security.h"
+#include "tuner/jobs/job_conflict.h"
 #include "tuner/jobs/job_spec.h"
 #include "tuner/watch/watch_rule.h"
 
@@ -32,7 +33,12 @@ struct TunerConfig {
   int64_t cache_bytes = 0;                         // so many bytes; 0: a tenth of the volume
   LinkSecurity security = {};
   HttpSecurity http_security = {};
-  std::optional<WatchRule> watch = {};  // fine-tunings and relabellings by themselves
+  // Read both anew while it serves (SecurityReload); empty: they stay. Throw Error.
+  std::function<LinkSecurity()> read_security = {};
+  std::function<HttpSecurity(const LinkSecurity& in_force)> read_http_security = {};
+  size_t jobs_at_once = kMostJobsAtOnce;  // that may run beside each other: 1 to that
+  // Fine-tunings and relabellings by themselves; one rule for a task and a collection.
+  std::vector<WatchRule> watch = {};
 };
 
 class TunerDaemon {

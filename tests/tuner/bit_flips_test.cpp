@@ -184,6 +184,22 @@ TEST_F(BitFlips, OfAJobsFilesAreRefused) {
     EXPECT_EQ(read->absent, absent);
     EXPECT_EQ(read->runs, std::vector<uint32_t>{1});
   });
+  const std::vector<UnreadablePhoto> bad = {
+      {.photo = sha256("photo"), .store = "attic", .path = "a\n.jpg", .why = "cut short"},
+      {.store = "attic", .path = "words.jpg", .why = "no photo"}};
+  files.save_quarantine(bad).or_throw();
+  flipped("jobs/7/quarantine.json", fs.read("jobs/7/quarantine.json").or_throw(),
+          [&](MemoryFs& disk) {
+            const auto read = JobFiles(disk, "jobs/7").load_quarantine();
+            if (!read.ok()) {
+              EXPECT_EQ(read.status().code(), Code::kCorrupt);
+              return;
+            }
+            ASSERT_EQ(read->size(), 2U);
+            EXPECT_FALSE(read->at(1).photo);
+            EXPECT_EQ(read->at(0).photo, bad[0].photo);
+            EXPECT_EQ(read->at(0).path, R"(a\n.jpg)") << "plain text";
+          });
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 Digest photo(int i) { return sha256("photo " + std::to_string(i)); }
 
 struct Keeper final : UploadSink {
-  Status keep(const std::string&, std::span<const wire::Upload> lines,
+  Status keep(const StorePlace&, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     for (const wire::Upload& u : lines) kept.push_back(*digest_of(u.digest()));
     return {};
@@ -35,6 +35,7 @@ struct Keeper final : UploadSink {
     forgotten.insert(forgotten.end(), photos.begin(), photos.end());
     return {};
   }
+  Status remove_task(const std::string&) override { return {}; }
   Status put_in_trash(const std::vector<Digest>& photos) override {
     if (broken) return {Code::kIo, "the database is away"};
     hidden.insert(photos.begin(), photos.end());

@@ -105,6 +105,11 @@ TEST_F(HttpLabelsTest, AreFoundByWhatTheyAre) {
               ElementsAre("attic/3.jpg", "attic/4.jpg"));
   EXPECT_THAT(paths(get("/labels?min_score=0.585&store=attic")), ElementsAre("attic/9.jpg"));
   EXPECT_THAT(paths(get("/labels?source=human")), ElementsAre());
+  EXPECT_THAT(paths(get("/labels?path=c/3.")), ElementsAre("attic/3.jpg"));
+  EXPECT_THAT(paths(get("/labels?photo=" + std::to_string(photos_[4]))),
+              ElementsAre("attic/4.jpg"));
+  EXPECT_THAT(paths(get("/labels?since=1004&until=1005")),
+              ElementsAre("attic/4.jpg", "attic/5.jpg"));
 }
 
 TEST_F(HttpLabelsTest, CallAVersionByTheTunersNumberOrElseByItsContent) {
@@ -158,6 +163,21 @@ TEST_F(HttpLabelsTest, AreCounted) {
   EXPECT_EQ(stats["classes"], (Json{"cat", "dog"}));
   ASSERT_EQ(stats["versions"].size(), 2);
   for (const Json& v : stats["versions"]) EXPECT_EQ(v["in_force"], v["version"] == 2);
+}
+
+TEST_F(HttpLabelsTest, AreCountedByTheDayOfTheirFirstAndByWhatWasConfused) {
+  label_all();
+  EXPECT_EQ(get("/labels/new-photos"), Json::parse(R"([{"day": 0, "label": "cat", "photos": 3},
+                            {"day": 0, "label": "dog", "photos": 7}])"));
+  EXPECT_EQ(get("/labels/confusion")["photos"], Json::array()) << "nobody has said anything";
+  ASSERT_EQ(say(photos_[0], R"({"label": "dog"})").status, 200);
+  ASSERT_EQ(say(photos_[1], R"({"label": "cat"})").status, 200);
+  const Json in_force = get("/labels/confusion");
+  EXPECT_EQ(in_force["version"], "in-force");
+  EXPECT_EQ(in_force["photos"], Json::parse(R"([{"truth": "cat", "said": "cat", "photos": 1},
+                            {"truth": "dog", "said": "cat", "photos": 1}])"));
+  EXPECT_EQ(get("/labels/confusion?version=1")["photos"].size(), 2);
+  EXPECT_THAT(refusal("/labels/confusion?version=7", 404), HasSubstr("7"));
 }
 
 TEST_F(HttpLabelsTest, AreComparedBetweenVersions) {

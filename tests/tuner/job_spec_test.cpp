@@ -50,7 +50,7 @@ TEST(JobSpecTask, IsSaidOfAFineTuningWhereItIsNotTheDefaultOne) {
   EXPECT_EQ(parse_job_spec(s.text()).task, "blur");
   EXPECT_EQ(parse_job_spec(s.text()).collection, "attic");
   EXPECT_FALSE(parsed(R"(,"task":"blur")").takes_labels_of_holders());
-  EXPECT_FALSE(parsed(R"(,"collection":"attic")").takes_labels_of_holders());
+  EXPECT_TRUE(parsed(R"(,"collection":"attic")").takes_labels_of_holders());
   EXPECT_TRUE(parsed(R"(,"task":"blur","mode":"ideal","photos":"x")").takes_labels_of_holders());
 }
 
@@ -63,6 +63,12 @@ TEST(JobSpecTask, IsAName) {
   EXPECT_EQ(named(256), "");
   EXPECT_THAT(named(257), HasSubstr("from 1 to 256 bytes"));
   EXPECT_THAT(refusal(R"(,"collection":"a\nb")"), HasSubstr("without control characters"));
+}
+
+TEST(JobSpecNumbers, WhatIsCountedIsAWholeNumber) {
+  EXPECT_THAT(refusal(R"(,"epochs":2.5)"), HasSubstr("job: epochs 2.5 is no whole number"));
+  EXPECT_EQ(parsed(R"(,"epochs":2.0)").trainer.epochs, 2);
+  EXPECT_EQ(parsed(R"(,"lost_after":2.5)").lost_after, 2.5);
 }
 
 TEST(JobSpecCompute, IsSaidOnlyWhereItIsNotF32AndNamesWhatThereIs) {
@@ -93,12 +99,43 @@ TEST(JobSpecOptimizer, VariantsAreSaidOnlyWhereTheyAreAskedFor) {
   EXPECT_THAT(refusal(R"(,"clip_norm":-1)"), HasSubstr("job: clip_norm -1"));
   EXPECT_EQ(optimizer(R"(,"ema":0.75)").ema, 0.75);
   EXPECT_THAT(refusal(R"(,"ema":1)"), HasSubstr("job: ema 1"));
-  for (const char* key : {"ema", "dampening", "nesterov", "alpha", "beta1", "beta2", "epsilon",
-                          "centered", "amsgrad", "clip_norm", "accumulate"}) {
+  EXPECT_EQ(optimizer(R"(,"layer_decay":0.75)").layer_decay, 0.75);
+  EXPECT_THAT(refusal(R"(,"layer_decay":0)"), HasSubstr("job: layer decay 0: above 0, to 1"));
+  for (const char* key : {"ema", "layer_decay", "dampening", "nesterov", "alpha", "beta1", "beta2",
+                          "epsilon", "centered", "amsgrad", "clip_norm", "accumulate"}) {
     EXPECT_THAT(parsed("").text(), Not(HasSubstr(key))) << "an earlier Tuner takes it";
   }
   EXPECT_THAT(refusal(R"(,"opt":"sgd","amsgrad":true)"),
               HasSubstr("job: amsgrad is of adam and adamw"));
+}
+
+TEST(JobSpecAugment, IsMixupOfFeatures) {
+  EXPECT_EQ(parse_job_spec(parsed(R"(,"augment":"mixup=0.4")").text()).augmentation,
+            ndp::Augmentation{.mixup = 0.4});
+  EXPECT_THAT(parsed("").text(), Not(HasSubstr("augment"))) << "an earlier Tuner takes it";
+  EXPECT_THAT(refusal(R"(,"augment":"crop,mixup=1")"),
+              HasSubstr("job: --augment crop,mixup=1: a part of the model is frozen"));
+  EXPECT_THAT(refusal(R"(,"augment":"mixup")"), HasSubstr("job: augment mixup: mixup: say"));
+  EXPECT_EQ(parsed(R"(,"augment":"mixup=1","tuners":2)").augmentation.mixup, 1);
+  EXPECT_THAT(refusal(R"(,"augment":"mixup=1","tuners":2,"parallel":"pipeline")"),
+              HasSubstr("job: augment mixup=1 with parallel pipeline: photos are drawn and mixed "
+                        "within a shard"));
+}
+
+TEST(JobSpecAugment, ChangesPixelsInViews) {
+  const JobSpec s = parse_job_spec(parsed(R"(,"augment":"crop,mixup=1","views":4)").text());
+  EXPECT_EQ(s.views, 4);
+  EXPECT_TRUE(s.augmentation.crop);
+  EXPECT_THAT(parsed("").text(), Not(HasSubstr("views"))) << "an earlier Tuner takes it";
+  EXPECT_EQ(parsed(R"(,"augment":"flip","views":32)").views, 32);
+  EXPECT_THAT(refusal(R"(,"augment":"flip","views":33)"),
+              HasSubstr("job: views 33: from 0, the photos as they are, to 32"));
+  EXPECT_THAT(refusal(R"(,"augment":"flip","views":-1)"), HasSubstr("job: views -1"));
+  EXPECT_THAT(refusal(R"(,"views":2)"), HasSubstr("all of them would be alike"));
+  EXPECT_THAT(refusal(R"(,"augment":"flip,cutout","views":2)"), HasSubstr("--augment flip,cutout"));
+  EXPECT_THAT(refusal(R"(,"augment":"flip")"), HasSubstr("--augment crop,flip --views 4"));
+  EXPECT_THAT(refusal(R"(,"augment":"flip","views":2,"mode":"typical")"),
+              HasSubstr("job: views 2 with mode typical: views are made where features are"));
 }
 
 TEST(JobSpecBest, IsOneOfTheMetrics) {
@@ -131,13 +168,16 @@ TEST(JobSpecTraining, WeighsSmoothsCalibratesAndStopsAsItIsAsked) {
   EXPECT_EQ(chosen.sampling.sample, 7);
   EXPECT_EQ(chosen.sampling.truth_share, 0.5);
   EXPECT_THAT(refusal(R"(,"truth_share":0.5)"), HasSubstr("--since"));
-  EXPECT_THAT(refusal(R"(,"since":1,"truth_share":0.5,"tuners":2)"), HasSubstr("take tuners 1"));
+  for (const char* drawn : {R"(,"since":1,"truth_share":0.5)", R"(,"sampling":"balanced")"}) {
+    EXPECT_EQ(parsed(std::string(drawn) + R"(,"tuners":2)").tuners, 2);
+    EXPECT_THAT(refusal(std::string(drawn) + R"(,"tuners":2,"parallel":"auto")"),
+                HasSubstr("take parallel dp"));
+  }
   EXPECT_THAT(refusal(R"(,"sample":-1)"), HasSubstr("a sample of -1"));
   EXPECT_THAT(refusal(R"(,"sampling":"often")"), HasSubstr("there are shuffle, balanced"));
   EXPECT_THAT(refusal(R"(,"sampling":"balanced","class_weights":"balanced")"),
               HasSubstr("give one"));
-  EXPECT_THAT(refusal(R"(,"sampling":"balanced","tuners":2)"), HasSubstr("take tuners 1"));
-  EXPECT_THAT(refusal(R"(,"class_weights":"a=2","tuners":2)"), HasSubstr("take tuners 1"));
+  EXPECT_EQ(parsed(R"(,"class_weights":"a=2","tuners":2,"parallel":"hybrid")").tuners, 2);
   EXPECT_THAT(refusal(R"(,"patience":-1)"), HasSubstr("patience -1"));
   EXPECT_THAT(refusal(R"(,"patience":1,"runs":2)"), HasSubstr("with 2 the photos"));
 }

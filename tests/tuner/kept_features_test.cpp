@@ -158,5 +158,77 @@ TEST_F(KeptFeaturesTest, StoppedItHasLeftAPart) {
   EXPECT_EQ(found(*job(2, one_, {{"a", "avx2"}}), 3), 2U);
 }
 
+// Rows of training photos have two views, and each is kept by itself.
+TEST_F(KeptFeaturesTest, OfViewsAreFoundWhereTheirMakingIsTheSameAndAreDeletedWithTheirPhoto) {
+  const ViewRule rule{.what = {.flip = true}, .seed = 5, .views = 2};
+  const What viewed{.extractor = sha256("one"), .views = rule};
+  const auto job_of = [&](int number, const What& what) {
+    auto spool = std::make_unique<Spool>(fs_, clock_, "jobs/" + std::to_string(number),
+                                         what.extractor, int64_t{1} << 20, what.views);
+    spool->share(
+        std::make_unique<JobFeatures>(kept(), fs_, "begun" + std::to_string(number), what));
+    RowIngest::Inventory i{.store = "a"};
+    i.numerics = "avx2";
+    spool->inventory(i).or_throw();
+    return spool;
+  };
+  const Manifest manifest = manifest_of(12);
+  const auto first = job_of(1, viewed);
+  EXPECT_TRUE(first->open(manifest).or_throw().empty());
+  std::vector<RowIngest::Rows> rows(2);
+  std::vector<std::string> bytes_of_rows;
+  for (uint64_t n = 0; n < manifest.size(); ++n) {
+    const bool trained = manifest.entry(n).run > 0;
+    const auto mark = static_cast<int>(n);
+    bytes_of_rows.push_back(trained ? row_of(mark) + row_of(mark + 12) : row_of(mark));
+  }
+  for (uint64_t n = 0; n < manifest.size(); ++n) {
+    const uint32_t run = manifest.entry(n).run;
+    rows[run].run = run;
+    rows[run].store = "a";
+    rows[run].rows.emplace_back(n, bytes_of_rows[n]);
+  }
+  ASSERT_FALSE(rows[0].rows.empty());
+  ASSERT_GT(rows[1].rows.size(), 1U);
+  (void)first->keep(rows).or_throw();
+  const uint64_t trained = rows[1].rows[0].first;
+  const Digest photo_of_it = manifest.entry(trained).digest;
+  std::string view(kRow, '\0');
+  first->read(photo_of_it, std::as_writable_bytes(std::span(view)), 1);
+  EXPECT_EQ(view, row_of(static_cast<int>(trained) + 12));
+  EXPECT_FALSE(first->has(photo_of_it)) << "as it is nobody has sent it";
+  first->leave(manifest, [] { return false; }).or_throw();
+  first->clear().or_throw();
+  EXPECT_FALSE(first->has(photo_of_it, 0));
+
+  const auto found_by = [&](int number, const What& what) {
+    return job_of(number, what)->open(manifest).or_throw().size();
+  };
+  EXPECT_EQ(found_by(2, viewed), 12U);
+  What other = viewed;
+  other.views.what.mixup = 1;  // which is not of the views
+  other.views.views = 1;
+  EXPECT_EQ(found_by(3, other), 12U);
+  EXPECT_EQ(kept().photos_of(viewed.extractor, false, rule),
+            static_cast<int64_t>(rows[1].rows.size()));
+  const size_t validation = rows[0].rows.size();
+  other.views.views = 3;
+  EXPECT_EQ(found_by(4, other), validation) << "one view is missing";
+  EXPECT_EQ(kept().photos_of(viewed.extractor, false, other.views), 0);
+  other = viewed;
+  other.views.seed = 6;
+  EXPECT_EQ(found_by(5, other), validation);
+  other = viewed;
+  other.views.what.crop = true;
+  EXPECT_EQ(found_by(6, other), validation);
+  EXPECT_EQ(found_by(7, one_), validation);
+
+  kept().forget({photo_of_it}).or_throw();
+  EXPECT_EQ(found_by(8, viewed), 11U);
+  for (const std::string& name : fs_.list("features").or_throw()) {
+    EXPECT_EQ(fs_.read(join("features", name)).or_throw().find(view), std::string::npos) << name;
+  }
+}
+
 }  // namespace
 }  // namespace ndtrain::tuner

@@ -11,7 +11,11 @@ namespace {
 TEST(KnownStores, AreKnownAgainWithWhatTheySaidUntilTheyAreForgotten) {
   MemoryFs fs;
   fs.make_directories("state").or_throw();
-  const KnownStore attic{.photos = 97, .last_seen = 5, .deletions = 2, .drained = true};
+  const KnownStore attic{.photos = 97,
+                         .last_seen = 5,
+                         .deletions = 2,
+                         .drained = true,
+                         .link = {.up = 1e8, .down = 5e7, .round_trip_s = 0.25, .measured = 9}};
   {
     KnownStores stores(fs, "state");
     stores.put("attic", attic).or_throw();

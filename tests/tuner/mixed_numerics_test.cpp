@@ -86,7 +86,7 @@ TEST(MixedNumerics, NumericsAreAskedOncePerExtractor) {
   EXPECT_FALSE(m.asks("blas"));
   EXPECT_EQ(m.admit("a", "blas", "").refusal, "");
   EXPECT_THAT(m.admit("b", "odd", "").refusal, HasSubstr("more than 0.001"));
-  for (size_t i = 0; i < MixedNumerics::kExtractors; ++i) m.begin(job(std::to_string(i)));
+  for (size_t i = 0; i < NumericsSamples::kExtractors; ++i) m.begin(job(std::to_string(i)));
   m.begin(job("one"));
   EXPECT_TRUE(m.asks("blas")) << "was forgotten";
 }

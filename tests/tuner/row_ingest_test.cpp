@@ -228,6 +228,11 @@ TEST(RowIngest, APhotoThatOneHolderCannotReadComesFromAnotherOrIsNamed) {
   EXPECT_EQ(c.spool.size(), 69u);
   EXPECT_EQ(c.ingest.assignment().unreadable().size(), 1u);
   EXPECT_THAT(c.notes, ::testing::Contains(HasSubstr("cut short")));
+  const std::vector<UnreadablePhoto> bad = c.ingest.unreadable_photos();
+  ASSERT_EQ(bad.size(), 1u) << "of photos 30 and 31 there was another copy";
+  EXPECT_EQ(bad[0].photo, testing::claim(5, "").digest);
+  EXPECT_EQ(bad[0].store, "a");
+  EXPECT_THAT(bad[0].why, HasSubstr("cut short"));
 }
 
 TEST(RowIngest, ARestartedTunerAsksOnlyForWhatItLacks) {
@@ -436,6 +441,24 @@ TEST(RowIngest, CountsThatDifferAtTheEndOfARunEndTheSession) {
   m.mutable_run_done()->set_photos(3);
   c.take(c.ingest.message(c.now, "a", m));
   EXPECT_THAT(c.ended, HasSubstr("has sent 3 photos"));
+}
+
+TEST(RowIngest, RowsOfViewsAreSoManyTimesAsLargeButForValidation) {
+  IngestRules r = rules();
+  r.views = 3;
+  Store a("a", claims(0, 60));
+  a.make_rows({.bytes = Store::kRow, .views = 3});
+  Calm c(r, 1);
+  c.arrive(a);
+  ASSERT_EQ(c.spool.size(), 60U) << c.ended;
+  for (const auto& [number, row] : c.spool) {
+    const size_t views = c.ingest.manifest().entry(number).run == 0 ? 1 : 3;
+    EXPECT_EQ(row.size(), views * Store::kRow);
+  }
+  Store plain("plain", claims(0, 60));  // sends photos as they are
+  Calm other(r, 1);
+  other.arrive(plain);
+  EXPECT_THAT(other.ended, HasSubstr("of another size"));
 }
 
 }  // namespace

@@ -23,12 +23,15 @@ struct Links final : LinkServer {
 
 // Asks for rows, and counts what is sent.
 struct NoWork final : JobWork, RowSink {
-  NoWork(int& alive, int& away, std::vector<size_t>& kept, std::vector<TensorType> features)
-      : alive_(alive), away_(away), kept_(kept), features_(std::move(features)) {
+  NoWork(int& alive, int& away, std::vector<size_t>& kept, std::vector<TensorType> features,
+         uint32_t runs)
+      : alive_(alive), away_(away), kept_(kept), features_(std::move(features)), runs_(runs) {
     ++alive_;
   }
   ~NoWork() override { --alive_; }
-  RowRequest prepare() override { return {.row_bytes = 4, .features = features_}; }
+  RowRequest prepare() override {
+    return {.row_bytes = 4, .manifest = {.runs = runs_}, .features = features_};
+  }
   RowSink& sink() override { return *this; }
   void manifest(const Manifest&, const std::vector<std::string>&) override {}
   bool run(uint32_t) override { return true; }
@@ -49,29 +52,33 @@ struct NoWork final : JobWork, RowSink {
   int &alive_, &away_;
   std::vector<size_t>& kept_;
   std::vector<TensorType> features_;
+  uint32_t runs_;
 };
 struct NoWorks final : JobFactory {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
-    EXPECT_EQ(alive, 0);
+    EXPECT_LT(alive, at_once);
     if (makers_away > 0) {
       --makers_away;
       throw SinkUnavailable("the database restarts");
     }
-    return std::make_unique<NoWork>(alive, away, kept, features);
+    return std::make_unique<NoWork>(alive, away, kept, features, runs);
   }
   int alive = 0;
+  int at_once = 1;                // that may be alive
   int away = 0;                   // so often the sink cannot be reached
   int makers_away = 0;            // and so often what a job needs to begin
   std::vector<size_t> kept = {};  // rows of each call
   std::vector<TensorType> features = {};
+  uint32_t runs = 1;
 };
 
 class ServiceTest : public ::testing::Test {
  protected:
-  void greet(LinkId link, const std::string& store, const std::string& numerics = "") {
+  void greet(LinkId link, const std::string& store, const std::string& numerics = "",
+             uint32_t protocol = kProtocols[0]) {
     service_.handle({link, LinkOpened{"a host", ""}});
     wire::FromStore hello;
-    hello.mutable_hello()->add_protocols(kProtocols[0]);
+    hello.mutable_hello()->add_protocols(protocol);
     hello.mutable_hello()->set_store(store);
     hello.mutable_hello()->set_numerics(numerics);
     service_.handle({link, hello});

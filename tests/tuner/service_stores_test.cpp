@@ -120,7 +120,7 @@ TEST_F(JobStores, AJobIsForAllKnownStoresAndSaysEveryFewSecondsWhomItWaitsFor) {
   for (const LinkId link : {kA, kB}) inventory(link, job);
   const std::string hint = "; ndtrain job start-now 1 goes on without";
   ASSERT_NE(service_.waits_for(job), nullptr);
-  EXPECT_EQ(service_.doing(), "waits for c (30 photos, away for 0 s)");
+  EXPECT_EQ(service_.doing(job), "waits for c (30 photos, away for 0 s)");
   wait(2);
   EXPECT_EQ(service_.log(job).back(), "waits for c (30 photos, away for 2 s)" + hint);
   wait(4);
@@ -183,7 +183,7 @@ TEST_F(JobStores, WhoseInventoryTakesLongIsWaitedFor) {
   inventory(kB, job);
   wait(3600);
   EXPECT_FALSE(begun(job));
-  EXPECT_THAT(service_.doing(), HasSubstr("waits for c (30 photos, lists its photos)"));
+  EXPECT_THAT(service_.doing(job), HasSubstr("waits for c (30 photos, lists its photos)"));
   EXPECT_LT(service_.log(job).size(), 60U) << "less often, the longer it waits";
   inventory(kC, job);
   EXPECT_TRUE(begun(job));
@@ -301,8 +301,8 @@ TEST_F(JobStores, ATunerThatStartsAgainWaitsForTheStoresItHasMet) {
   EXPECT_FALSE(next.stores()[2].here);
   next.submit({.model = to_hex(model_)});
   lanes_.run();
-  EXPECT_THAT(next.doing(), AllOf(HasSubstr("waits for a (10 photos, away for 0 s)"),
-                                  HasSubstr("c (30 photos, away for 0 s)")));
+  EXPECT_THAT(next.doing(1), AllOf(HasSubstr("waits for a (10 photos, away for 0 s)"),
+                                   HasSubstr("c (30 photos, away for 0 s)")));
 }
 
 TEST_F(JobStores, PhotosThatNobodyCouldReadAreCountedAsLeftOut) {
@@ -336,6 +336,33 @@ TEST_F(JobStores, WhenAStoreWasLastSeenMovesAsItIsHeard) {
   leave(kA);
   wait(7);
   EXPECT_EQ(service_.stores()[0].last_seen, before + 100);
+}
+
+TEST_F(JobStores, OfWhichOneMakesNoViewsIsRefusedByItsName) {
+  const auto submit_viewed = [&](const std::vector<std::string>& names) {
+    JobSpec spec{.model = to_hex(model_)};
+    spec.stores.names = names;
+    spec.augmentation.flip = true;
+    spec.views = 2;
+    const uint64_t job = service_.submit(spec);
+    lanes_.run();
+    return job;
+  };
+  wire::FromStore hello;
+  hello.mutable_hello()->add_protocols(kProtocols[0]);
+  hello.mutable_hello()->set_store("new");
+  hello.mutable_hello()->set_makes_views(true);
+  service_.handle({9, LinkOpened{"a host", ""}});
+  service_.handle({9, hello});
+  const uint64_t able = submit_viewed({"new"});
+  EXPECT_NE(service_.job(able).state, JobState::kFailed) << service_.job(able).message;
+  service_.cancel(able);
+  lanes_.run();
+  const uint64_t job = submit_viewed({});
+  EXPECT_EQ(service_.job(job).state, JobState::kFailed);
+  EXPECT_THAT(service_.job(job).message,
+              AllOf(HasSubstr("store a "), HasSubstr("makes no views of photos: upgrade it"),
+                    HasSubstr("ndtrain store drain a")));
 }
 
 }  // namespace

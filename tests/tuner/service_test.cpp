@@ -58,6 +58,7 @@ TEST_F(ServiceTest, AJobGoesOnWithOtherBoundsAndKeepsThem) {
   const TunerService again({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
                            state_.next_term(1).or_throw());
   EXPECT_EQ(again.job(job).spec.disk, 4096);
+  EXPECT_EQ(again.log(job), service_.log(job)) << "what was said before, too";
 }
 
 TEST_F(ServiceTest, AJobThatWaitsForStoresMayWaitForOthersUntilTheyHaveSaidWhatTheyHold) {
@@ -67,7 +68,7 @@ TEST_F(ServiceTest, AJobThatWaitsForStoresMayWaitForOthersUntilTheyHaveSaidWhatT
   EXPECT_THROW(service_.resume(job, R"({"stores":0})"), Error);
   service_.resume(job, R"({"stores":2})");
   lanes_.run();
-  EXPECT_EQ(service_.doing(), "waits for 2 stores that have not dialled yet");
+  EXPECT_EQ(service_.doing(job), "waits for 2 stores that have not dialled yet");
   service_.pause(job);
   JobFiles kept(fs_, "state/jobs/" + std::to_string(job));
   kept.save_manifest(Manifest({}, {.seed = 1, .runs = 1}), {"a", "b"}).or_throw();
@@ -145,7 +146,7 @@ TEST_F(ServiceTest, AJobThatBeginsWhileTheLabelDatabaseIsAwayWaits) {
   }
   lanes_.run();
   EXPECT_EQ(works_.alive, 1);
-  EXPECT_EQ(service_.doing(), "waits for 1 store that has not dialled yet");
+  EXPECT_EQ(service_.doing(job), "waits for 1 store that has not dialled yet");
   service_.stop();
   EXPECT_TRUE(service_.stopped());
 }
@@ -427,7 +428,11 @@ TEST_F(ServiceTest, WhatComesWhileASinkWritesIsGivenToItInPieces) {
         say(1, m);
       }
     }
+    const size_t out = service_.rows_waiting();
+    EXPECT_GE(out, asked - std::min(asked, kAtOnce)) << "but for the message that is kept already";
+    EXPECT_LE(out, asked);
     lanes_.run();
+    EXPECT_EQ(service_.rows_waiting(), 0U);
     EXPECT_EQ(std::accumulate(works_.kept.begin(), works_.kept.end(), size_t{0}), asked);
   }
   ASSERT_GT(works_.kept.size(), 2U);

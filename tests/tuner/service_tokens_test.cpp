@@ -1,6 +1,7 @@
 // Which stores hear who may ask for what.
 #include <gmock/gmock.h>
 
+#include "ndp/http/tokens.h"
 #include "tests/tuner/service_fixture.h"
 
 namespace ndtrain::tuner {
@@ -13,12 +14,13 @@ using ::testing::IsEmpty;
 
 class ServiceTokens : public testing::ServiceTest {
  protected:
-  void greet_taking(LinkId link, const std::string& store) {
+  void greet_taking(LinkId link, const std::string& store, bool of_tasks = true) {
     service_.handle({link, LinkOpened{"a host", ""}});
     wire::FromStore hello;
     hello.mutable_hello()->add_protocols(kProtocols[0]);
     hello.mutable_hello()->set_store(store);
     hello.mutable_hello()->set_takes_tokens(true);
+    hello.mutable_hello()->set_takes_task_tokens(of_tasks);
     service_.handle({link, hello});
   }
   // To whom they were sent since the last time.
@@ -51,6 +53,16 @@ TEST_F(ServiceTokens, AreSentToStoresThatTakeThemAtTheBeginningAndWhenTheyChange
   EXPECT_THAT(told("list 3"), ElementsAre(3));
   greet_taking(4, "a");
   EXPECT_THAT(told("list 3"), ElementsAre(4));
+}
+
+TEST_F(ServiceTokens, OfATaskAreNotSentToAStoreThatWouldLetTheirOwnersDoEverything) {
+  const std::vector<Token> tokens = {{.name = "ann"}, {.name = "bob", .task = "mood"}};
+  const std::string all = tokens_text(tokens), for_older = tokens_text({tokens[0]});
+  service_.set_tokens(all);
+  greet_taking(1, "a");
+  EXPECT_THAT(told(all), ElementsAre(1));
+  greet_taking(2, "old", false);
+  EXPECT_THAT(told(for_older), ElementsAre(2));
 }
 
 }  // namespace

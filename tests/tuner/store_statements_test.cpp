@@ -51,8 +51,9 @@ wire::Upload labelled(uint64_t sequence, int i, const std::string& name, float s
 }
 
 struct Keeper final : UploadSink {
-  Status keep(const std::string& store, std::span<const wire::Upload> lines,
+  Status keep(const StorePlace& place, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
+    const std::string& store = place.store;
     if (broken.contains(store)) return {Code::kIo, "that cannot be kept"};
     for (const wire::Upload& u : lines) {
       kept.push_back(store + std::to_string(u.sequence()));
@@ -69,6 +70,7 @@ struct Keeper final : UploadSink {
     forgotten.insert(forgotten.end(), photos.begin(), photos.end());
     return {};
   }
+  Status remove_task(const std::string&) override { return {}; }
   Status put_in_trash(const std::vector<Digest>&) override { return {}; }
   Status restore_from_trash(const std::vector<Digest>&) override { return {}; }
   std::set<std::string> broken;  // whose lines the database does not take

@@ -12,7 +12,9 @@ using namespace ndp;
 
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
@@ -22,7 +24,7 @@ Digest in_trash(int i) { return sha256("in the trash " + std::to_string(i)); }
 
 // A label database that only knows what is hidden.
 struct Hidden final : UploadSink {
-  Status keep(const std::string&, std::span<const wire::Upload>,
+  Status keep(const StorePlace&, std::span<const wire::Upload>,
               const std::map<uint64_t, PublishedModel>&) override {
     return {};
   }
@@ -35,6 +37,7 @@ struct Hidden final : UploadSink {
     forgotten.insert(photos.begin(), photos.end());
     return {};
   }
+  Status remove_task(const std::string&) override { return {}; }
   Status put_in_trash(const std::vector<Digest>& photos) override {
     if (broken) return {Code::kIo, "the database is away"};
     hidden.insert(photos.begin(), photos.end());
@@ -51,15 +54,16 @@ struct Hidden final : UploadSink {
 
 class Trash : public testing::ServiceTest {
  protected:
+  std::vector<std::string> audited() const { return audit_.last(100).or_throw(); }
   void SetUp() override { start(); }
   void start() {
     tuner_.reset();
     lanes_.tasks.clear();
     again_ = state_.next_term(++starts_).or_throw();
-    tuner_ =
-        std::make_unique<TunerService>(TunerService::Setting{fs_, clock_, state_, links_, lanes_,
-                                                             works_, models_, versions_, &labels_},
-                                       again_);
+    tuner_ = std::make_unique<TunerService>(
+        TunerService::Setting{fs_, clock_, state_, links_, lanes_, works_, models_, versions_,
+                              &labels_, &audit_},
+        again_);
   }
   void greet(LinkId link, const std::string& store, uint64_t knows = 0,
              const std::vector<uint32_t>& protocols = {4, 3, 2, 1}) {
@@ -127,6 +131,7 @@ class Trash : public testing::ServiceTest {
   }
 
   Hidden labels_;
+  AuditLog audit_{fs_, clock_, "state"};
   uint64_t starts_ = 0, revision_ = 0;
   std::map<LinkId, std::set<Digest>> known_;
   TunerIdentity again_;
@@ -215,6 +220,36 @@ TEST_F(Trash, WhenTheirTimeIsOverPhotosAreDeletedThoughTheTunerWasNotRunning) {
   work();
   EXPECT_TRUE(tuner_->is_deleted(in_trash(2))) << "while it runs, too";
   EXPECT_TRUE(tuner_->trash().photos().empty());
+  ASSERT_EQ(audited().size(), 2U);
+  for (const int i : {1, 2}) {
+    EXPECT_THAT(audited()[static_cast<size_t>(i - 1)],
+                AllOf(HasSubstr("\"who\":\"trash\""), HasSubstr("\"what\":\"deletion\""),
+                      HasSubstr("DELETE /photos/" + to_hex(in_trash(i)))));
+  }
+}
+
+// Its line in the audit log comes before it goes, and once in each life of the process.
+TEST_F(Trash, APhotoWhoseEndCannotBeKeptStaysAndIsRecordedOnce) {
+  const FsyncThrows throws;
+  put({1});
+  work();
+  clock_.advance(std::chrono::hours(2));
+  size_t lives = 1;
+  for (int64_t call = 1; call < 40 && !tuner_->is_deleted(in_trash(1)); ++call) {
+    fs_.fail_call(call);
+    try {
+      tuner_->tick();
+    } catch (const FsyncFailed&) {
+      start();
+      ++lives;
+    }
+    fs_.fail_call(0);
+    EXPECT_TRUE(!tuner_->is_deleted(in_trash(1)) || !audited().empty());
+    clock_.advance(std::chrono::seconds(3));
+  }
+  EXPECT_TRUE(tuner_->is_deleted(in_trash(1)));
+  EXPECT_GE(audited().size(), 1U);
+  EXPECT_LE(audited().size(), lives);
 }
 
 TEST_F(Trash, APhotoThatIsDeletedLeavesItAndIsNotPutThereAgain) {

@@ -7,6 +7,7 @@
 #include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 #include "tests/labels/labels_fixture.h"
 #include "tests/support/failing_fsync.h"
 #include "tests/support/waiting_lanes.h"
@@ -60,7 +61,7 @@ wire::Upload truth(uint64_t sequence, int photo, const std::string& name) {
 class UploadedLabelsTest : public ::testing::Test {
  protected:
   void keep(const std::vector<wire::Upload>& lines) {
-    uploaded_.keep("attic", lines, {{1, model_of(1)}, {2, model_of(2)}}).or_throw();
+    uploaded_.keep({"attic"}, lines, {{1, model_of(1)}, {2, model_of(2)}}).or_throw();
   }
   std::vector<LabelRow> labels() const {
     const int64_t collection = db_->collection(kDefaultCollection).or_throw();
@@ -76,6 +77,49 @@ class UploadedLabelsTest : public ::testing::Test {
   const std::unique_ptr<LabelDb> db_ = file_.open();
   UploadedLabels uploaded_{[this]() -> LabelDb& { return *db_; }};
 };
+
+TEST_F(UploadedLabelsTest, AreOfTheTaskThatTheyNameAndOfTheStoresCollection) {
+  PublishedModel birds = model_of(2);
+  birds.task = "birds";
+  const auto of_task = [](wire::Upload u) {
+    u.set_task("birds");
+    return u;
+  };
+  const std::vector<wire::Upload> lines = {
+      labelled(1, 0, 1, "rose"), of_task(labelled(2, 0, 2, "tulip")), of_task(truth(3, 0, "finch")),
+      of_task(labelled(4, 1, 1, "rose")),  // version 1 is of another
+      labelled(5, 1, 2, "rose")};
+  uploaded_.keep({"attic", "garden"}, lines, {{1, model_of(1)}, {2, birds}}).or_throw();
+  const auto rows = [&](const char* collection, const char* task) {
+    return db_
+        ->query({.collection = db_->collection(collection).or_throw(),
+                 .task = db_->task(task).or_throw()})
+        .or_throw()
+        .rows;
+  };
+  ASSERT_EQ(rows("garden", "default").size(), 1U);
+  EXPECT_EQ(rows("garden", "default")[0].class_name, "rose");
+  ASSERT_EQ(rows("garden", "birds").size(), 1U);
+  EXPECT_EQ(rows("garden", "birds")[0].class_name, "finch") << "a person's word";
+  EXPECT_TRUE(rows("default", "birds").empty());
+  EXPECT_EQ(db_->history(db_->task("birds").or_throw(), rows("garden", "birds")[0].photo)
+                .or_throw()
+                .size(),
+            2U);
+}
+
+TEST_F(UploadedLabelsTest, OfMoreTasksThanThereMayBeAreLeftOut) {
+  const std::string past = "task " + std::to_string(wire::kMostTasks);
+  std::vector<wire::Upload> lines;
+  for (int64_t i = 0; i <= wire::kMostTasks; ++i) {
+    lines.push_back(truth(static_cast<uint64_t>(i + 1), 0, "finch"));
+    lines.back().set_task("task " + std::to_string(i));
+  }
+  keep(lines);
+  const std::vector<std::string> tasks = db_->tasks().or_throw();
+  EXPECT_EQ(std::ssize(tasks), wire::kMostTasks);
+  EXPECT_EQ(std::ranges::count(tasks, past), 0);
+}
 
 TEST_F(UploadedLabelsTest, AreThereOnceHoweverOftenTheyCome) {
   const std::vector<wire::Upload> lines = {labelled(1, 1, 1, "rose"), line(2, 2),
@@ -167,10 +211,13 @@ struct NoWorks final : JobFactory {
 };
 
 struct Keeper final : UploadSink {
-  Status keep(const std::string& store, std::span<const wire::Upload> lines,
+  Status keep(const StorePlace& place, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     if (broken) return {Code::kIo, "the database is away"};
-    for (const wire::Upload& u : lines) kept.push_back(store + std::to_string(u.sequence()));
+    for (const wire::Upload& u : lines) {
+      kept.push_back(place.store + std::to_string(u.sequence()));
+      if (!u.task().empty()) kept.back() += " of " + u.task();
+    }
     return {};
   }
   Result<std::vector<std::set<std::string>>> holders(std::span<const Digest> photos) override {
@@ -184,9 +231,15 @@ struct Keeper final : UploadSink {
     forgotten.insert(forgotten.end(), photos.begin(), photos.end());
     return {};
   }
+  Status remove_task(const std::string& task) override {
+    if (broken) return {Code::kIo, "the database is away"};
+    removed_tasks.push_back(task);
+    return {};
+  }
   Status put_in_trash(const std::vector<Digest>&) override { return {}; }
   Status restore_from_trash(const std::vector<Digest>&) override { return {}; }
   std::vector<Digest> forgotten;
+  std::vector<std::string> removed_tasks;
   bool broken = false;
   std::map<Digest, std::set<std::string>> at;
   std::vector<std::string> kept;
@@ -208,11 +261,14 @@ class TunerUploads : public ::testing::Test {
     service_.handle({link, std::move(m)});
   }
   void uploads(LinkId link, uint64_t first, uint64_t last) {
+    std::vector<wire::Upload> lines;
+    for (uint64_t s = first; s <= last; ++s) lines.push_back(line(s, 1));
+    upload(link, lines);
+  }
+  void upload(LinkId link, const std::vector<wire::Upload>& lines) {
     wire::FromStore m;
     std::string all;
-    for (uint64_t s = first; s <= last; ++s) {
-      *m.mutable_uploads()->add_lines() = line(s, 1).SerializeAsString();
-    }
+    for (const wire::Upload& u : lines) *m.mutable_uploads()->add_lines() = u.SerializeAsString();
     for (const std::string& l : m.uploads().lines()) all += l;
     m.mutable_uploads()->set_checksum(xxh3(all.data(), all.size()));
     say(link, m);
@@ -225,7 +281,7 @@ class TunerUploads : public ::testing::Test {
   }
   // Where the next upload goes.
   std::optional<std::string> place() {
-    const StoreRecord* const store = service_.place_upload();
+    const StoreRecord* const store = service_.place_upload("default");
     return store ? std::optional(store->http) : std::nullopt;
   }
   std::string http_of(const std::string& name) const {
@@ -275,6 +331,83 @@ TEST_F(TunerUploads, ThatComeFastGoInTogetherAndStoresTakeTurns) {
   lanes_.run();
   EXPECT_THAT(keeper_.kept, ElementsAre("a1", "b1", "a2", "a3", "a4", "a5"));
   EXPECT_THAT(acks(), ElementsAre(std::pair(1U, 1U), std::pair(2U, 1U), std::pair(1U, 5U)));
+}
+
+// Of a task in which there was a version 1.
+class UploadsOfRemovedTasks : public TunerUploads {
+ protected:
+  static wire::Upload in_mood(wire::Upload u) {
+    u.set_task("mood");
+    return u;
+  }
+  // What a store says that has not heard of it.
+  static std::vector<wire::Upload> words() {
+    std::vector<wire::Upload> lines = {in_mood(labelled(1, 1, 1, "rose")),
+                                       in_mood(truth(2, 2, "tulip")), truth(3, 3, "tulip")};
+    lines[1].set_time(kRemoved);
+    return lines;
+  }
+  void begin() {
+    PublishedModel m = model_of(1);
+    m.task = "mood";
+    versions_.add(m, true).or_throw();
+  }
+  void remove() {
+    clock_.advance(std::chrono::seconds(kRemoved - clock_.unix_seconds()));
+    service_.remove_task("mood");
+  }
+  static constexpr int64_t kRemoved = 2'000'000'000;
+};
+
+TEST_F(UploadsOfRemovedTasks, AreOfNoneAnyMoreAndThePhotosStay) {
+  begin();
+  greet(1, "a");
+  upload(1, words());
+  lanes_.run();
+  EXPECT_THAT(keeper_.kept, ElementsAre("a1 of mood", "a2 of mood", "a3"));
+  remove();
+  lanes_.run();
+  EXPECT_THAT(keeper_.removed_tasks, ElementsAre("mood"));
+  greet(2, "b");
+  upload(2, words());
+  lanes_.run();
+  EXPECT_THAT(keeper_.kept, ElementsAre("a1 of mood", "a2 of mood", "a3", "b1", "b2", "b3"));
+  EXPECT_THAT(acks(), ElementsAre(std::pair(2U, 3U)));
+}
+
+TEST_F(UploadsOfRemovedTasks, OfItsFormerLifeAreNotOfOneThatIsBegunAnew) {
+  begin();
+  remove();
+  begin();
+  greet(1, "a");
+  std::vector<wire::Upload> lines = words();
+  lines.push_back(in_mood(truth(4, 4, "tulip")));
+  lines.back().set_time(kRemoved + 1);
+  lines.push_back(in_mood(labelled(5, 5, 2, "rose")));
+  lines.back().set_time(kRemoved + 1);
+  upload(1, lines);
+  lanes_.run();
+  EXPECT_THAT(keeper_.kept, ElementsAre("a1", "a2", "a3", "a4 of mood", "a5 of mood"));
+}
+
+TEST_F(UploadsOfRemovedTasks, LabelsGoWhenTheDatabaseIsThereAlsoAfterARestart) {
+  begin();
+  keeper_.broken = true;
+  remove();
+  lanes_.run();
+  EXPECT_THAT(keeper_.removed_tasks, IsEmpty());
+  EXPECT_LE(service_.next() - clock_.monotonic(), TaskRemoval::kRetry);
+  keeper_.broken = false;
+  TunerService again{{fs_, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_},
+                     me_};
+  lanes_.run();
+  EXPECT_THAT(keeper_.removed_tasks, ElementsAre("mood"));
+  clock_.advance(TaskRemoval::kRetry);
+  again.tick();
+  lanes_.run();
+  EXPECT_EQ(keeper_.removed_tasks.size(), 1U) << "once they are gone, nobody removes them again";
+  const Versions kept(fs_, "state/versions.json");
+  EXPECT_FALSE(kept.removed("mood")->labels);
 }
 
 TEST_F(TunerUploads, WaitForADatabaseThatIsAway) {

@@ -284,6 +284,41 @@ TEST_F(VersionsTest, TheHistoryHasTheNewestPromotions) {
   }
 }
 
+TEST_F(VersionsTest, OfATaskThatIsTakenAwayAreGoneAndSoAreFilesThatNoOtherHas) {
+  Versions v(fs_, "versions.json");
+  PublishedModel mood = model("b");
+  mood.task = "mood";
+  v.add(model("a"), true).or_throw();
+  v.add(mood, true).or_throw();
+  mood.head = sha256("c");
+  v.add(mood, false).or_throw();
+  EXPECT_FALSE(v.is_gone("mood"));
+  v.remove_task("mood", 100).or_throw();
+  for (int i = 0; i < 2; ++i, v.forget_garbage(std::vector<Digest>()).or_throw()) {
+    const Versions again = open();
+    for (const Versions* of : {&std::as_const(v), &again}) {
+      EXPECT_THAT(of->tasks(), ElementsAre("default"));
+      EXPECT_EQ(of->all().size(), 1U);
+      EXPECT_EQ(of->in_force("mood"), std::nullopt);
+      EXPECT_TRUE(of->collections("mood").empty());
+      EXPECT_THAT(of->garbage(), ElementsAre(sha256("b"), sha256("c")));
+      EXPECT_TRUE(of->is_gone("mood"));
+      EXPECT_FALSE(of->is_gone("default"));
+      EXPECT_EQ(of->removed("mood")->time, 100);
+      EXPECT_TRUE(of->removed("mood")->labels);
+      EXPECT_TRUE(of->removed("mood")->had(3));
+      EXPECT_FALSE(of->removed("mood")->had(4));
+      EXPECT_FALSE(of->removed("mood")->had(0));
+    }
+  }
+  v.labels_are_gone("mood").or_throw();
+  EXPECT_FALSE(open().removed("mood")->labels);
+  EXPECT_EQ(v.add(mood, true).or_throw().version, 4U);  // begun anew
+  EXPECT_FALSE(open().is_gone("mood"));
+  EXPECT_EQ(open().removed("mood")->last, 3U) << "which were before is known still";
+  EXPECT_THAT(open().garbage(), ElementsAre(sha256("b")));
+}
+
 TEST_F(VersionsTest, OnAFullDiskNothingChanges) {
   Versions v(fs_, "versions.json");
   v.add(model("a"), true).or_throw();

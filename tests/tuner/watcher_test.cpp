@@ -1,5 +1,7 @@
 #include "tuner/watch/watcher.h"
 
+#include <gmock/gmock.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -103,6 +105,28 @@ TEST_F(WatcherTest, HumanLabelsCountedBeforeATrainingEndedAreNotTrainedOnTwice) 
   watching_.run();
   EXPECT_EQ(said().at("due"), "nothing") << said();
   EXPECT_EQ(said().at("truths"), 0);
+}
+
+TEST_F(WatcherTest, ARuleWhoseTaskWasTakenAwayRestsUntilItIsBegunAnew) {
+  Watcher rule({fs_, clock_, watching_, 0, service_, versions_, models_, "state/jobs", url_},
+               parse_watch_rule(R"({"labels": 1, "every_s": 1, "job": {"task": "mood"}})"));
+  const auto look_again = [&] {
+    clock_.advance(std::chrono::seconds(2));
+    rule.tick();
+    const size_t looks = watching_.tasks.size();
+    watching_.run();
+    return looks;
+  };
+  PublishedModel m{.task = "mood", .content = sha256("v1"), .extractor = model_, .head = model_};
+  (void)versions_.add(m, true).or_throw();
+  (void)db_->task("mood").or_throw();
+  EXPECT_EQ(look_again(), 1U);
+  service_.remove_task("mood");
+  EXPECT_EQ(look_again(), 0U);
+  EXPECT_THAT(Json::parse(rule.json()).at("failure").get<std::string>(),
+              ::testing::HasSubstr("the task mood was taken away"));
+  (void)versions_.add(m, true).or_throw();
+  EXPECT_EQ(look_again(), 1U);
 }
 
 TEST_F(WatcherTest, AStoreThatARelabellingDidWithoutGetsAnotherOnceItIsBack) {

@@ -1,4 +1,4 @@
-// The job in progress. Tasks on the lanes hold on to it, longer than it may be in progress. One
+// A job in progress. Tasks on the lanes hold on to it, longer than it may be in progress. One
 // thread, the service's; a task has what was moved or copied to it, `work` and `progress`.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "framework/core/lanes.h"
 #include "ndp/engine/energy.h"
+#include "tuner/ingest/mixed_numerics.h"
 #include "tuner/ingest/row_ingest.h"
 #include "tuner/jobs/job_files.h"
 #include "tuner/jobs/job_progress.h"
@@ -34,10 +36,14 @@ enum class JobPhase {
 };
 
 struct ActiveJob {
-  explicit ActiveJob(const JobRecord& record) : id(record.id), spec(record.spec) {}
+  ActiveJob(const JobRecord& record, size_t s, std::shared_ptr<NumericsSamples> samples)
+      : id(record.id), spec(record.spec), slot(s), numerics(std::move(samples)) {}
 
   const uint64_t id;
   const JobSpec spec;
+  const size_t slot;  // whose lanes it has
+  size_t tasks = 0;   // on these, or waiting for this thread; they hold its files
+  bool over = false;  // it is in progress no more
   JobPhase phase = JobPhase::kPreparing;
   JobProgress progress;
   JobReport report;
@@ -45,15 +51,19 @@ struct ActiveJob {
   std::unique_ptr<JobWork> work;
   std::unique_ptr<RowIngest> ingest;
 
+  size_t keep_lane() const { return tuner::keep_lane(slot); }
+  size_t job_lane() const { return tuner::job_lane(slot); }
   bool keeping = false;  // a task of the keep lane is out
   bool working = false;  // one of the job lane
-  bool& busy(size_t lane) { return lane == kKeepLane ? keeping : working; }
+  bool& busy(size_t lane) { return lane == keep_lane() ? keeping : working; }
   bool away = false;  // where rows are kept; then, to be made again:
   std::function<Continuation()> again = {};
-  size_t again_lane = kKeepLane;
+  size_t again_lane = 0;
   std::chrono::nanoseconds again_at{0};
 
   StoreWait wait;                                 // in kWaiting
+  MixedNumerics numerics;                         // of its stores
+  std::map<std::string, uint64_t> asked;          // stores here: the serial of the last Job
   std::string records = {};                       // RowRequest's
   bool local = false;                             // no store has a part in it
   std::vector<RowIngest::Inventory> inventories;  // for the sink
@@ -64,7 +74,8 @@ struct ActiveJob {
   size_t row_bytes = 0;
 
   bool has_part(const StoreRecord& store) const {
-    return ingest && !local && !store.drained && spec.stores.includes(store.name);
+    return ingest && !local && !store.drained && store.collection == spec.collection &&
+           spec.stores.includes(store.name);
   }
 };
 using ActivePtr = std::shared_ptr<ActiveJob>;

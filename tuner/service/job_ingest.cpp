@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "ndp/wire/digests.h"
@@ -13,11 +14,36 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
+namespace {
+
+uint64_t job_of(const wire::FromStore& m) {  // 0: it is about none
+  return m.has_inventory()  ? m.inventory().job()
+         : m.has_rows()     ? m.rows().job()
+         : m.has_run_done() ? m.run_done().job()
+         : m.has_refused()  ? m.refused().job()
+                            : 0;
+}
+
+// A file that is no photo is known by where it is.
+std::string key_of(const UnreadablePhoto& p) {
+  return p.photo ? to_hex(*p.photo) : p.store + "/" + p.path;
+}
+
+// It would leave out what it is asked of them, and send photos as they are.
+std::string makes_no_views(const StoreRecord& store) {
+  return fmt::format(
+      "store {} runs ndtrain {}, which makes no views of photos: upgrade it, let it take no part "
+      "(ndtrain store drain {}), or leave views away",
+      store.name, store.version, store.name);
+}
+
+}  // namespace
+
 void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
   IngestRules rules = ingest_rules(job->id, job->spec, request);
   rules.manifest.leave_out = [this](const Digest& photo) { return ports_.trash.hides(photo); };
   job->runs = rules.manifest.runs;
-  job->row_bytes = rules.row_bytes;
+  job->row_bytes = rules.row_bytes * rules.views;
   job->local = request.local.has_value();
   job->records = request.records;
   const JobFiles files = ports_.records.files(job->id, job->records);
@@ -26,11 +52,11 @@ void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
   auto first = files.load_first();
   if (!first.ok()) return ports_.control.fail(job, first.status().message());
   if (!*kept) first = std::optional<MixedNumerics::First>();  // no row of it has come
-  numerics_.begin({.extractor = digest_of(request.ask.extractor()).value_or(Digest()),
-                   .features = request.features,
-                   .exact = job->spec.deterministic},
-                  std::move(*first));
-  for (const std::string& photo : numerics_.photos()) rules.job.add_sample(photo);
+  job->numerics.begin({.extractor = digest_of(request.ask.extractor()).value_or(Digest()),
+                       .features = request.features,
+                       .exact = job->spec.deterministic},
+                      std::move(*first));
+  for (const std::string& photo : job->numerics.photos()) rules.job.add_sample(photo);
   if (*kept) {
     job->ingest = std::make_unique<RowIngest>(std::move(rules), std::move((*kept)->manifest),
                                               std::move((*kept)->stores), now());
@@ -45,11 +71,8 @@ void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
     job->ingest = std::make_unique<RowIngest>(std::move(rules));
     job->phase = JobPhase::kWaiting;
   }
-  for (const std::string& store : ports_.stores.here()) {
-    if (job != active()) return;
-    arrive(store);
-  }
-  if (job == active()) choose();
+  for (const std::string& store : ports_.stores.here()) arrive(job, store);
+  choose(job);
 }
 
 void JobIngest::open_sink(const ActivePtr& job) {
@@ -59,7 +82,7 @@ void JobIngest::open_sink(const ActivePtr& job) {
     if (!line.empty()) ports_.records.note(job->id, line);
   }
   ports_.control.start(
-      job, kKeepLane, [this, job, inventories = std::exchange(job->inventories, {})] {
+      job, job->keep_lane(), [this, job, inventories = std::exchange(job->inventories, {})] {
         for (const RowIngest::Inventory& i : inventories) demand(job->work->sink().inventory(i));
         auto durable = job->work->sink().open(job->ingest->manifest());
         demand(durable.status());
@@ -76,7 +99,7 @@ void JobIngest::sink_opened(const ActivePtr& job, const std::vector<uint64_t>& d
   if (!closed.ok()) return ports_.control.fail(job, closed.status().message());
   job->phase = JobPhase::kRunning;
   job->report.photos(manifest.size(), durable.size());
-  ports_.control.start(job, kJobLane, [this, job, stores = job->ingest->stores()] {
+  ports_.control.start(job, job->job_lane(), [this, job, stores = job->ingest->stores()] {
     job->work->manifest(job->ingest->manifest(), stores);
     return [this, job] {
       job->introduced = true;
@@ -96,14 +119,25 @@ std::string JobIngest::admit(const ActivePtr& job, const RowIngest::Inventory& i
   StoreRecord& store = ports_.stores.record(i.store);
   store.photos = i.photos.size();
   ports_.stores.keep(store);
-  const MixedNumerics::Verdict v = numerics_.admit(i.store, store.numerics, i.sample);
+  const MixedNumerics::Verdict v = job->numerics.admit(i.store, store.numerics, i.sample);
   if (!v.note.empty()) ports_.records.note(job->id, v.note);
   if (!v.first) return v.refusal;
-  return ports_.records.files(job->id, job->records).save_first(numerics_.first()).message();
+  return ports_.records.files(job->id, job->records).save_first(job->numerics.first()).message();
 }
 
-void JobIngest::apply(ActivePtr job, const std::string& store, RowIngest::Actions a) {
-  if (job != active()) return;
+void JobIngest::send(const ActivePtr& job, const std::string& store, wire::ToStore message) {
+  if (message.has_job()) {
+    job->asked[store] = ++serials_[store];
+    message.mutable_job()->set_serial(serials_[store]);
+    if (!job->numerics.asks(ports_.stores.record(store).numerics)) {
+      message.mutable_job()->clear_sample();
+    }
+  }
+  ports_.stores.send(store, std::move(message));
+}
+
+void JobIngest::apply(const ActivePtr& job, const std::string& store, RowIngest::Actions a) {
+  if (job->over) return;
   for (const std::string& line : a.notes) ports_.records.note(job->id, line);
   for (auto& i : a.inventories) {
     if (const std::string why = admit(job, i); !why.empty()) {
@@ -121,27 +155,39 @@ void JobIngest::apply(ActivePtr job, const std::string& store, RowIngest::Action
       return ports_.control.fail(job, s.message());
     }
   }
-  for (auto& [name, message] : a.send) {
-    if (message.has_job()) {
-      message.mutable_job()->set_serial(++asked_[name]);
-      if (!numerics_.asks(ports_.stores.record(name).numerics)) {
-        message.mutable_job()->clear_sample();
-      }
-    }
-    ports_.stores.send(name, std::move(message));
-  }
+  for (auto& [name, message] : a.send) send(job, name, std::move(message));
   if (a.failed) return ports_.control.fail(job, *a.failed);
   if (a.manifest_made) open_sink(job);
   if (a.end_session) ports_.stores.refuse(store, *a.end_session);
-  if (job != active()) return;
-  choose();
-  if (job != active()) return;
+  if (job->over) return;
+  choose(job);
+  if (job->over) return;
   keep_rows(job);
   ports_.control.work_on_runs(job);
 }
 
-// What a run was closed without stays out, whoever comes back later.
+// A photo in the trash is not shown, whatever is wrong with it. A list that is damaged is lost.
+Status JobIngest::keep_quarantine(const ActivePtr& job) {
+  JobFiles files = ports_.records.files(job->id);
+  const Result<std::vector<UnreadablePhoto>> loaded = files.load_quarantine();
+  if (!loaded.ok() && loaded.status().code() != Code::kCorrupt) return loaded.status();
+  std::vector<UnreadablePhoto> all = loaded.ok() ? *loaded : std::vector<UnreadablePhoto>();
+  std::set<std::string> known;
+  for (const UnreadablePhoto& p : all) known.insert(key_of(p));
+  for (UnreadablePhoto& p : job->ingest->unreadable_photos()) {
+    if (!known.contains(key_of(p))) all.push_back(std::move(p));
+  }
+  std::erase_if(all,
+                [&](const UnreadablePhoto& p) { return p.photo && ports_.trash.hides(*p.photo); });
+  return all.empty() && known.empty() ? Status() : files.save_quarantine(all);
+}
+
+// What a run was closed without stays out, whoever comes back later: no store is asked for it
+// again.
 Status JobIngest::close_run(const ActivePtr& job, uint32_t run) {
+  if (job->records.empty() && !job->local) {
+    if (Status s = keep_quarantine(job); !s.ok()) return s;
+  }
   const std::vector<uint64_t> absent = job->ingest->absent(run);
   JobFiles files = ports_.records.files(job->id, job->records);
   if (const Status s = files.close_run(run, absent); !s.ok()) return s;
@@ -153,26 +199,25 @@ Status JobIngest::close_run(const ActivePtr& job, uint32_t run) {
 void JobIngest::keep_rows(const ActivePtr& job) {
   if (job->phase != JobPhase::kRunning || job->keeping) return;
   if (job->rows.empty() && job->inventories.empty()) return;
-  ports_.control.start(job, kKeepLane,
+  ports_.control.start(job, job->keep_lane(),
                        [this, job, inventories = std::exchange(job->inventories, {}),
                         rows = take_some(job->rows)]() -> Continuation {
                          return [this, job, kept = keep(job->work->sink(), inventories, rows)] {
                            job->report.kept(kept.rows);
                            for (const auto& [ticket, bad] : kept.tickets) {
-                             if (job == active()) apply(job, "", job->ingest->durable(ticket, bad));
+                             if (!job->over) apply(job, "", job->ingest->durable(ticket, bad));
                            }
                          };
                        });
 }
 
-void JobIngest::choose() {
-  const ActivePtr job = active();
-  if (!job || job->phase != JobPhase::kWaiting) return;
+void JobIngest::choose(const ActivePtr& job) {
+  if (job->over || job->phase != JobPhase::kWaiting) return;
   const auto timeout =
       std::chrono::duration_cast<Time>(std::chrono::duration<double>(job->spec.store_timeout));
   StoreChoice choice =
-      choose_stores(job->spec.stores, standing(ports_.stores, job->ingest->ready()), timeout,
-                    ports_.records.job(job->id).start_now);
+      choose_stores(job->spec.stores, standing(ports_.stores, job->spec, job->ingest->ready()),
+                    timeout, ports_.records.job(job->id).start_now);
   if (const std::string why = objection(job->spec, choice, ports_.stores); !why.empty()) {
     return ports_.control.fail(job, why);
   }
@@ -196,47 +241,84 @@ void JobIngest::choose() {
   apply(job, "", std::move(actions));
 }
 
+// A store that is asked already was not away.
+void JobIngest::arrive(const ActivePtr& job, const std::string& name) {
+  const StoreRecord& store = ports_.stores.record(name);
+  if (job->over || job->asked.contains(name) || !job->has_part(store)) return;
+  if (job->spec.views > 0 && !store.makes_views) {
+    return ports_.control.fail(job, makes_no_views(store));
+  }
+  const auto has_it = [&](const ActivePtr& other) { return other->asked.contains(name); };
+  if (!store.takes_jobs_at_once && std::ranges::any_of(ports_.control.in_progress(), has_it)) {
+    return ports_.records.note(
+        job->id, "waits for store " + name + ", whose program makes rows for one job at a time");
+  }
+  apply(job, name, job->ingest->arrive(now(), name));
+}
+
 void JobIngest::arrive(const std::string& name) {
-  if (!active() || !active()->has_part(ports_.stores.record(name))) return;
-  apply(active(), name, active()->ingest->arrive(now(), name));
+  for (const ActivePtr& job : ports_.control.in_progress()) arrive(job, name);
+}
+
+void JobIngest::over(const ActivePtr& job) {
+  for (const auto& [name, serial] : job->asked) {
+    if (!ports_.stores.record(name).takes_jobs_at_once) arrive(name);
+  }
 }
 
 void JobIngest::left(const std::string& name, const std::string& reason) {
-  if (!active() || !active()->ingest) return;
-  ports_.records.note(active()->id, "store " + name + " has left: " + reason);
-  apply(active(), name, active()->ingest->leave(now(), name));
+  for (const ActivePtr& job : ports_.control.in_progress()) {
+    if (job->over || !job->ingest) continue;
+    job->asked.erase(name);
+    ports_.records.note(job->id, "store " + name + " has left: " + reason);
+    apply(job, name, job->ingest->leave(now(), name));
+  }
 }
 
 void JobIngest::drained(const std::string& name) {
   const StoreRecord& store = ports_.stores.record(name);
-  if (!store.here || !active() || !active()->ingest || active()->local) return;
+  if (!store.here) return;
   if (!store.drained) return arrive(name);
-  apply(active(), name, active()->ingest->leave(now(), name));
+  for (const ActivePtr& job : ports_.control.in_progress()) {
+    if (job->over || !job->ingest || job->local) continue;
+    job->asked.erase(name);
+    apply(job, name, job->ingest->leave(now(), name));
+  }
 }
 
 void JobIngest::message(const std::string& name, wire::FromStore message) {
-  if (!active() || !active()->ingest) return;
+  const std::vector<ActivePtr> all = ports_.control.in_progress();
+  const auto at = std::ranges::find(all, job_of(message), &ActiveJob::id);
+  if (at == all.end() || !(*at)->ingest) return;
+  const ActivePtr& job = *at;
   // What was under way when it was asked again is about what it was asked before.
-  if (message.answers() > 0 && message.answers() != asked_[name]) return;
+  const auto asked = job->asked.find(name);
+  const uint64_t serial = asked == job->asked.end() ? 0 : asked->second;
+  if (message.answers() > 0 && message.answers() != serial) return;
   if (message.has_rows()) {
-    active()->report.rows(now(), name, message.rows().run(), message.rows().rows().size());
+    job->report.rows(now(), name, message.rows().run(), message.rows().rows().size());
   }
   if (message.has_inventory() && message.inventory().last()) {
-    active()->report.surveyed(name, message.inventory().survey_seconds());
+    job->report.surveyed(name, message.inventory().survey_seconds());
   }
-  if (message.has_run_done()) active()->report.run_done(name, message.run_done());
-  apply(active(), name, active()->ingest->message(now(), name, std::move(message)));
+  if (message.has_run_done()) job->report.run_done(name, message.run_done());
+  apply(job, name, job->ingest->message(now(), name, std::move(message)));
 }
 
 void JobIngest::tick() {
-  if (!active() || !active()->ingest) return;
-  apply(active(), "", active()->ingest->tick(now()));
+  for (const ActivePtr& job : ports_.control.in_progress()) {
+    if (!job->over && job->ingest) apply(job, "", job->ingest->tick(now()));
+  }
 }
 
 JobIngest::Time JobIngest::next() const {
-  if (!active() || !active()->ingest) return Time::max();
-  const Time look = active()->wait.waits() ? now() + kLook : Time::max();
-  return std::min(look, active()->ingest->next());
+  Time next = Time::max();
+  for (const ActivePtr& job : ports_.control.in_progress()) {
+    if (!job->ingest) continue;
+    if (job->wait.waits()) next = std::min(next, now() + kLook);
+    next = std::min(next, job->ingest->next());
+  }
+  return next;
 }
 
 }  // namespace ndtrain::tuner

@@ -1,6 +1,7 @@
-// The rows of the job in progress on their way in: its stores are asked what they hold, it waits
-// for those that are not ready, they are asked for rows, and a sink keeps these. One thread, the
-// service's; the sink is on the keep lane.
+// The rows of the jobs in progress on their way in: the stores of each are asked what they hold, it
+// waits for those that are not ready, they are asked for rows, and a sink keeps these. Jobs share
+// stores, but not one of an earlier program, which makes rows for one job at a time. One thread,
+// the service's; a sink is on its job's keep lane.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,6 @@
 
 #include "framework/core/clock.h"
 #include "framework/core/lanes.h"
-#include "tuner/ingest/mixed_numerics.h"
 #include "tuner/jobs/job_records.h"
 #include "tuner/service/active_job.h"
 #include "tuner/service/photo_holders.h"
@@ -20,10 +20,10 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
-// What the ingest asks of who runs the job. A job that is not in progress any more is left alone.
+// What the ingest asks of who runs jobs. A job that is over is left alone.
 class JobControl {
  public:
-  virtual const ActivePtr& active() const = 0;  // null: none is in progress
+  virtual std::vector<ActivePtr> in_progress() const = 0;  // in the order in which they began
   // Runs `f` on a lane; what it throws fails the job.
   virtual void start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) = 0;
   virtual void work_on_runs(const ActivePtr& job) = 0;
@@ -50,7 +50,10 @@ class JobIngest {
   explicit JobIngest(const Ports& ports) : ports_(ports) {}
 
   void begin(const ActivePtr& job, const RowRequest& request);
-  void choose();  // whether the job in progress waits for stores any more
+  void choose(const ActivePtr& job);  // whether it waits for stores any more
+  // What nobody could read, as was said to earlier lives of the process too.
+  Status keep_quarantine(const ActivePtr& job);
+  void over(const ActivePtr& job);  // stores that it had alone are asked for the next one
 
   // Of a store's session.
   void arrive(const std::string& store);
@@ -63,18 +66,17 @@ class JobIngest {
 
  private:
   Time now() const { return ports_.clock.monotonic(); }
-  const ActivePtr& active() const { return ports_.control.active(); }
+  void arrive(const ActivePtr& job, const std::string& store);
   std::string admit(const ActivePtr& job, const RowIngest::Inventory& inventory);
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
-  // By value: a job that ends is not active() any more, which may be what was passed.
-  void apply(ActivePtr job, const std::string& store, RowIngest::Actions actions);
+  void send(const ActivePtr& job, const std::string& store, wire::ToStore message);
+  void apply(const ActivePtr& job, const std::string& store, RowIngest::Actions actions);
   Status close_run(const ActivePtr& job, uint32_t run);
   void keep_rows(const ActivePtr& job);
 
   const Ports ports_;
-  MixedNumerics numerics_;                 // of its stores
-  std::map<std::string, uint64_t> asked_;  // of each store: the serial of its last Job
+  std::map<std::string, uint64_t> serials_;  // of each store: the last Job's, of any job
 };
 
 }  // namespace ndtrain::tuner

@@ -16,7 +16,7 @@ MissingData missing_data(const JobSpec& spec, const RowIngest& ingest, const Sto
   Json json = Json::object();
   std::string text;
   const std::vector<UnavailableStore> apart =
-      left_out(spec.stores, standing(stores, {}), ingest.stores());
+      left_out(spec.stores, standing(stores, spec, {}), ingest.stores());
   for (const UnavailableStore& s : apart) {
     json["left_out_stores"].push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
   }

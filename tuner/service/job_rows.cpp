@@ -12,6 +12,7 @@ using namespace ndp;
 IngestRules ingest_rules(uint64_t job, const JobSpec& spec, const RowRequest& request) {
   IngestRules rules{.job = request.ask,
                     .row_bytes = request.row_bytes,
+                    .views = request.views,
                     .manifest = request.manifest,
                     .lost_after = std::chrono::duration_cast<RowIngest::Time>(
                         std::chrono::duration<double>(spec.lost_after)),
@@ -66,8 +67,8 @@ std::string larger_than_photos(const JobSpec& spec, size_t row_bytes,
   if (row <= photo) return "";
   return fmt::format(
       "the features are larger than the photos ({:.1f} KB against {:.1f} KB): --head linear, a "
-      "later cut (ndtrain model inspect) or --mode typical sends less",
-      row, photo);
+      "later cut (ndtrain model inspect) or {} sends less",
+      row, photo, spec.views > 0 ? "fewer --views" : "--mode typical");
 }
 
 }  // namespace ndtrain::tuner

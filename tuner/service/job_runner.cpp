@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/message_limits.h"
+#include "tuner/service/job_plan.h"
 #include "tuner/service/job_result.h"
 
 namespace ndtrain::tuner {
@@ -18,9 +20,17 @@ namespace {
 
 constexpr JobRunner::Time kAskAgain = std::chrono::seconds(2);
 
-void note_lines(JobRecords& records, const ActivePtr& job) {
-  if (!job) return;
-  for (const std::string& line : job->progress.take_lines()) records.note(job->id, line);
+void add(JobReport::Counts& to, const JobReport::Counts& more) {
+  to.row_bytes += more.row_bytes;
+  to.model_bytes += more.model_bytes;
+  to.network_s += more.network_s;
+}
+
+// The first that none has.
+size_t free_slot(const std::vector<ActivePtr>& jobs) {
+  size_t slot = 0;
+  while (std::ranges::find(jobs, slot, &ActiveJob::slot) != jobs.end()) ++slot;
+  return slot;
 }
 
 }  // namespace
@@ -34,9 +44,25 @@ JobRunner::JobRunner(const Ports& ports)
                .trash = ports.trash,
                .control = *this}) {}
 
+std::vector<ActivePtr> JobRunner::in_progress() const {
+  std::vector<ActivePtr> all;
+  std::ranges::copy_if(jobs_, std::back_inserter(all), [](const auto& job) { return !job->over; });
+  return all;
+}
+
+ActivePtr JobRunner::find(uint64_t id) const {
+  const auto at = std::ranges::find_if(
+      jobs_, [id](const ActivePtr& job) { return job->id == id && !job->over; });
+  return at == jobs_.end() ? nullptr : *at;
+}
+
+void JobRunner::note_lines(const ActivePtr& job) {
+  for (const std::string& line : job->progress.take_lines()) ports_.records.note(job->id, line);
+}
+
 void JobRunner::start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) {
   job->busy(lane) = true;
-  ++tasks_;
+  ++job->tasks;
   ports_.lanes.start(lane, [this, job, lane, f = std::move(f)]() -> Continuation {
     std::string failure;
     Continuation after;
@@ -51,14 +77,18 @@ void JobRunner::start(const ActivePtr& job, size_t lane, std::function<Continuat
   });
 }
 
+void JobRunner::task_is_back(const ActivePtr& job) {
+  if (--job->tasks == 0 && job->over) std::erase(jobs_, job);
+}
+
 void JobRunner::ended(const ActivePtr& job, size_t lane, const std::string& failure,
                       const Continuation& after) {
-  --tasks_;
   job->busy(lane) = false;
   job->away = job->away && lane != job->again_lane;
-  note_lines(ports_.records, active_);
-  if (stopping_ && job == active_ && !job->keeping && !job->working) active_.reset();
-  if (job != active_) return;
+  task_is_back(job);
+  if (job->over) return;
+  note_lines(job);
+  if (stopping_ && !job->keeping && !job->working) return put_down(job);
   if (!failure.empty()) return fail(job, failure);
   try {
     if (after) after();
@@ -70,13 +100,14 @@ void JobRunner::ended(const ActivePtr& job, size_t lane, const std::string& fail
 // The lane stays busy for the job until the task is made again.
 void JobRunner::sink_away(const ActivePtr& job, size_t lane, const std::function<Continuation()>& f,
                           const std::string& why) {
-  --tasks_;
-  note_lines(ports_.records, active_);
+  task_is_back(job);
+  if (job->over) return;
+  note_lines(job);
   if (stopping_) {
     job->busy(lane) = false;
-    if (job == active_ && !job->keeping && !job->working) active_.reset();
+    if (!job->keeping && !job->working) put_down(job);
+    return;
   }
-  if (job != active_ || stopping_) return;
   if (!std::exchange(job->away, true)) ports_.records.note(job->id, "waits: " + why);
   job->again = f;
   job->again_lane = lane;
@@ -84,11 +115,12 @@ void JobRunner::sink_away(const ActivePtr& job, size_t lane, const std::function
 }
 
 void JobRunner::begin(const JobRecord& record, bool again) {
-  const ActivePtr job = active_ = std::make_shared<ActiveJob>(record);
+  const auto job = std::make_shared<ActiveJob>(record, free_slot(jobs_), samples_);
+  jobs_.push_back(job);
   job->report.begin(now());
   job->energy.emplace(ports_.fs);
   ports_.records.note(job->id, again ? "the Tuner goes on with this job" : "begun");
-  start(job, kJobLane, [this, job, directory = ports_.records.files(job->id).directory()] {
+  start(job, job->job_lane(), [this, job, directory = ports_.records.files(job->id).directory()] {
     job->work = ports_.works.make(job->id, job->spec, directory, job->progress);
     return [this, job, request = job->work->prepare()] { ingest_.begin(job, request); };
   });
@@ -96,14 +128,19 @@ void JobRunner::begin(const JobRecord& record, bool again) {
 
 void JobRunner::tick() {
   ingest_.tick();
-  note_lines(ports_.records, active_);
-  if (!active_ || !active_->again || now() < active_->again_at) return;
-  start(active_, active_->again_lane, std::exchange(active_->again, nullptr));
+  for (const ActivePtr& job : in_progress()) {
+    note_lines(job);
+    if (!job->again || now() < job->again_at) continue;
+    start(job, job->again_lane, std::exchange(job->again, nullptr));
+  }
 }
 
 JobRunner::Time JobRunner::next() const {
-  const Time again = active_ && active_->again ? active_->again_at : Time::max();
-  return std::min(again, ingest_.next());
+  Time next = ingest_.next();
+  for (const ActivePtr& job : in_progress()) {
+    if (job->again) next = std::min(next, job->again_at);
+  }
+  return next;
 }
 
 void JobRunner::work_on_runs(const ActivePtr& job) {
@@ -112,14 +149,14 @@ void JobRunner::work_on_runs(const ActivePtr& job) {
   const uint32_t run = job->complete.front();
   job->complete.pop_front();
   job->report.waited(job->energy->take());
-  start(job, kJobLane, [this, job, run, begun = now()] {
+  start(job, job->job_lane(), [this, job, run, begun = now()] {
     const bool whole = job->work->run(run);
     return [this, job, run, begun, whole] {
       if (!whole) return;  // stops, and goes on after the next start
       job->report.work(run > 0 ? "run " + std::to_string(run) : "prepare", begun, now(),
                        job->energy->take());
       if (run < job->runs) return work_on_runs(job);
-      start(job, kJobLane, [this, job, since = now()] {
+      start(job, job->job_lane(), [this, job, since = now()] {
         return [this, job, since, outcome = job->work->finish()] {
           job->report.work("finish", since, now(), job->energy->take());
           finished(job, outcome);
@@ -132,9 +169,8 @@ void JobRunner::work_on_runs(const ActivePtr& job) {
 // A killed Tuner that comes back here finds the version that it has published before.
 void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   if (outcome.again) {  // it is running still, so that it is the next to begin
-    past_ = total_counts();
-    active_.reset();
-    return;
+    add(past_, job->report.counts());
+    return put_down(job);
   }
   job->report.end(now());
   Json result = parse_json(outcome.result);
@@ -142,20 +178,25 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   if (!job->local) missing = missing_data(job->spec, *job->ingest, ports_.stores, ports_.trash);
   result.update(parse_json(missing.json));
   result["report"] = parse_json(job->report.json());
+  const std::vector<std::string> took =
+      job->local ? std::vector<std::string>() : job->ingest->stores();
+  result["report"]["predicted"] = prediction_of_done(ports_.records.job(job->id), result, took,
+                                                     ports_.stores, ports_.records.all());
   std::string message = outcome.model ? publish(job, outcome, result) : "";
   const std::string trace = join(ports_.records.files(job->id).directory(), "trace.json");
   ndtrain::publish(ports_.fs, trace, job->report.trace()).or_throw();
+  if (!job->local) ingest_.keep_quarantine(job).or_throw();
   ports_.records.at(job->id).result = json_text(result);
   if (!missing.text.empty()) message += (message.empty() ? "" : "; ") + missing.text;
+  ++job->tasks;  // what is deleted while it discards is not left behind: see PhotoDeletions
   end(job, JobState::kDone, message);
-  ++tasks_;  // what is deleted meanwhile is not left behind: see PhotoDeletions
-  ports_.lanes.start(kJobLane, [this, job]() -> Continuation {
+  ports_.lanes.start(job->job_lane(), [this, job]() -> Continuation {
     try {
       job->work->discard([this] { return stopping_.load(); });
     } catch (const Error& e) {
       log::warn("job {}: {}", job->id, e.what());
     }
-    return [this] { --tasks_; };
+    return [this, job] { task_is_back(job); };
   });
 }
 
@@ -180,7 +221,7 @@ std::string JobRunner::publish(const ActivePtr& job, const JobOutcome& outcome, 
 }
 
 void JobRunner::end(const ActivePtr& job, JobState state, const std::string& message) {
-  if (job != active_) return;
+  if (job->over) return;
   JobRecord& record = ports_.records.at(job->id);
   record.state = state;
   record.message = message;
@@ -188,61 +229,79 @@ void JobRunner::end(const ActivePtr& job, JobState state, const std::string& mes
   if (const Status s = ports_.records.save(record); !s.ok()) {  // the next Tuner goes on with it
     log::error("job {}: that it is {} cannot be kept: {}", job->id, name_of(state), s.message());
   }
-  leave();
+  leave(job);
 }
 
-void JobRunner::leave() {
-  const ActivePtr job = active_;
+void JobRunner::leave(uint64_t id) { leave(find(id)); }
+
+void JobRunner::leave(const ActivePtr& job) {
   JobRecord& record = ports_.records.at(job->id);
-  note_lines(ports_.records, job);
+  note_lines(job);
   job->progress.interrupt();
   ports_.records.note(job->id, std::string(name_of(record.state)) +
                                    (record.message.empty() ? "" : ": " + record.message));
-  past_ = total_counts();
+  add(past_, job->report.counts());
   record.start_now = false;
-  job->again = nullptr;  // it holds the job
-  active_.reset();
+  put_down(job);
   wire::ToStore m;
   m.mutable_job_end()->set_job(job->id);
   m.mutable_job_end()->set_done(record.state == JobState::kDone);
   m.mutable_job_end()->set_reason(wire::as_text(record.message));
   for (const std::string& store : ports_.stores.here()) ports_.stores.send(store, m);
+  ingest_.over(job);
+}
+
+void JobRunner::put_down(const ActivePtr& job) {
+  job->over = true;
+  job->again = nullptr;  // it holds the job
+  if (job->tasks == 0) std::erase(jobs_, ActivePtr(job));
+}
+
+void JobRunner::start_now(uint64_t id) {
+  if (const ActivePtr job = find(id)) ingest_.choose(job);
 }
 
 void JobRunner::model_bytes_sent(uint64_t bytes) {
-  if (active_) {
-    active_->report.model_part(bytes);
-  } else {
+  const std::vector<ActivePtr> all = in_progress();
+  if (all.empty()) {
     past_.model_bytes += bytes;
+  } else {
+    all.front()->report.model_part(bytes);
   }
 }
 
-std::string JobRunner::doing() const {
-  if (!active_) return "";
-  return active_->wait.waits() ? active_->wait.text() : active_->progress.now();
+std::string JobRunner::doing(uint64_t id) const {
+  const ActivePtr job = find(id);
+  if (!job) return "";
+  return job->wait.waits() ? job->wait.text() : job->progress.now();
 }
 
-const StoreChoice* JobRunner::waits_for(uint64_t job) const {
-  return in_progress(job) && active_->wait.waits() ? &active_->wait.choice() : nullptr;
+const StoreChoice* JobRunner::waits_for(uint64_t id) const {
+  const ActivePtr job = find(id);
+  return job && job->wait.waits() ? &job->wait.choice() : nullptr;
 }
 
-JobReport::Counts JobRunner::counts() const {
-  return active_ ? active_->report.counts() : JobReport::Counts();
+size_t JobRunner::rows_waiting() const {
+  size_t rows = 0;
+  for (const ActivePtr& job : in_progress()) {
+    for (const RowIngest::Rows& r : job->rows) rows += r.rows.size();
+  }
+  return rows;
 }
 
 JobReport::Counts JobRunner::total_counts() const {
-  JobReport::Counts all = past_, now = counts();
-  all.row_bytes += now.row_bytes;
-  all.model_bytes += now.model_bytes;
+  JobReport::Counts all = past_;
+  for (const ActivePtr& job : in_progress()) add(all, job->report.counts());
   return all;
 }
 
 void JobRunner::stop() {
   stopping_ = true;
-  if (!active_) return;
-  active_->progress.interrupt();
-  if (std::exchange(active_->again, nullptr)) active_->busy(active_->again_lane) = false;
-  if (!active_->working && !active_->keeping) active_.reset();
+  for (const ActivePtr& job : in_progress()) {
+    job->progress.interrupt();
+    if (std::exchange(job->again, nullptr)) job->busy(job->again_lane) = false;
+    if (!job->working && !job->keeping) put_down(job);
+  }
 }
 
 }  // namespace ndtrain::tuner

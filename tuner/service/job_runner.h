@@ -1,13 +1,15 @@
-// The job in progress, from its start to its end: its rows come in (JobIngest), its work is told of
-// each run that is complete, and what comes of it is published. A killed Tuner goes on with it. One
-// thread, the service's; the work is on the job lane and the sink on the keep lane, at most one
-// task on each. What a task or a full disk throws fails the job; a sink that is away
-// (SinkUnavailable) is asked again.
+// The jobs in progress, from their start to their end: rows come in (JobIngest), a job's work is
+// told of each run that is complete, and what comes of it is published. A killed Tuner goes on with
+// them. One thread, the service's; each has two lanes of its own, for its work and for its sink, at
+// most one task on each. What a task or a full disk throws fails the job; a sink that is away
+// (SinkUnavailable) is asked again. Who may run beside whom, JobQueue says.
 #pragma once
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
@@ -44,34 +46,35 @@ class JobRunner final : JobControl {
   explicit JobRunner(const Ports& ports);
 
   // Nothing is in progress, and no task of what was is out: such a task holds its job's files.
-  bool idle() const { return !active_ && tasks_ == 0; }
-  bool takes_a_job() const { return idle() && !stopping_; }
-  bool in_progress(uint64_t job) const { return active_ && active_->id == job; }
-  // It has stores enough, or needs none.
-  bool has_begun(uint64_t job) const {
-    return in_progress(job) && active_->phase >= JobPhase::kOpening;
-  }
+  bool idle() const { return jobs_.empty(); }
+  bool stopping() const { return stopping_; }
+  // Those that are in progress, and those that are over, as long as a task of theirs is out; in the
+  // order in which they began.
+  const std::vector<ActivePtr>& jobs() const { return jobs_; }
+  ActivePtr find(uint64_t job) const;  // in progress; null: it is not
 
+  // One that is not among jobs(), of which there are fewer than kMostJobsAtOnce.
   void begin(const JobRecord& record, bool again);
-  void leave();  // the job in progress is as its record says
+  void leave(uint64_t job);  // it was in progress, and is as its record says
+  void start_now(uint64_t job);
   JobIngest& ingest() { return ingest_; }
-  void model_bytes_sent(uint64_t bytes);
+  void model_bytes_sent(uint64_t bytes);  // for the oldest in progress, where there is one
 
   void tick();
   Time next() const;  // when tick() has something to do; Time::max() for never
 
-  std::string doing() const;                         // for people; "": nothing
+  std::string doing(uint64_t job) const;             // for people; "": nothing
   const StoreChoice* waits_for(uint64_t job) const;  // null: for nobody
-  JobReport::Counts counts() const;                  // of the job in progress
+  size_t rows_waiting() const;                       // that have come, and wait to be made durable
   JobReport::Counts total_counts() const;            // since this process began
 
-  // The job in progress stops where it can go on after the next start.
+  // The jobs in progress stop where they can go on after the next start.
   void stop();
-  bool stopped() const { return stopping_ && !active_; }
+  bool stopped() const { return stopping_ && in_progress().empty(); }
 
  private:
   Time now() const { return ports_.clock.monotonic(); }
-  const ActivePtr& active() const override { return active_; }
+  std::vector<ActivePtr> in_progress() const override;
   void start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) override;
   void work_on_runs(const ActivePtr& job) override;
   void fail(const ActivePtr& job, const std::string& why) override {
@@ -80,16 +83,20 @@ class JobRunner final : JobControl {
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   std::string publish(const ActivePtr& job, const JobOutcome& outcome, Json& result);
   void end(const ActivePtr& job, JobState state, const std::string& message);
+  void leave(const ActivePtr& job);
+  void put_down(const ActivePtr& job);  // it is over, its record unchanged
+  void task_is_back(const ActivePtr& job);
+  void note_lines(const ActivePtr& job);
   void ended(const ActivePtr& job, size_t lane, const std::string& failure,
              const Continuation& after);
   void sink_away(const ActivePtr& job, size_t lane, const std::function<Continuation()>& f,
                  const std::string& why);
 
   const Ports ports_;
-  ActivePtr active_;
+  std::vector<ActivePtr> jobs_;
+  std::shared_ptr<NumericsSamples> samples_ = std::make_shared<NumericsSamples>();
   JobIngest ingest_;
-  JobReport::Counts past_;              // of jobs that have ended
-  size_t tasks_ = 0;                    // on the lanes, or waiting for this thread
+  JobReport::Counts past_;              // of jobs that are over
   std::atomic<bool> stopping_ = false;  // a lane asks
 };
 

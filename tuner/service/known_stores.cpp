@@ -20,7 +20,23 @@ Json read(Fs& fs, const std::string& path) {
   return json;
 }
 
+LinkSpeed link_in(const Json& store) {
+  if (!store.contains("link")) return {};
+  const Json& link = store["link"];
+  return {.up = link.at("up"),
+          .down = link.at("down"),
+          .round_trip_s = link.at("round_trip_s"),
+          .measured = link.at("measured")};
+}
+
 }  // namespace
+
+Json to_json(const LinkSpeed& link) {
+  return {{"up", link.up},
+          {"down", link.down},
+          {"round_trip_s", link.round_trip_s},
+          {"measured", link.measured}};
+}
 
 KnownStores::KnownStores(Fs& fs, std::string directory)
     : fs_(fs), path_(join(directory, "stores.json")), older_(join(directory, "drained.json")) {
@@ -32,7 +48,9 @@ KnownStores::KnownStores(Fs& fs, std::string directory)
         stores_[name] = {.photos = s.at("photos"),
                          .last_seen = s.at("last_seen"),
                          .deletions = s.at("deletions"),
-                         .drained = s.at("drained")};
+                         .drained = s.at("drained"),
+                         .collection = s.value("collection", std::string(ndp::kDefaultCollection)),
+                         .link = link_in(s)};
       }
       return;
     }
@@ -66,7 +84,9 @@ Status KnownStores::keep(std::map<std::string, KnownStore> stores) {
     json["stores"][name] = {{"photos", s.photos},
                             {"last_seen", s.last_seen},
                             {"deletions", s.deletions},
-                            {"drained", s.drained}};
+                            {"drained", s.drained},
+                            {"collection", s.collection}};
+    if (s.link.measured != 0) json["stores"][name]["link"] = to_json(s.link);
   }
   if (const Status s = publish(fs_, path_, json_text(json, 2) + "\n"); !s.ok()) return s;
   stores_ = std::move(stores);

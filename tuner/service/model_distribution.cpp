@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -119,21 +120,52 @@ void ModelDistribution::send_parts(const std::string& store, const wire::ModelWa
   }
 }
 
-void ModelDistribution::in_force(const std::string& store, uint64_t version) {
-  ports_.stores.record(store).version_in_force = version;
-  log::info("store {} has version {} in force", store, version);
+void ModelDistribution::in_force(const std::string& store, const wire::InForce& in_force) {
+  const std::string task = in_force.task().empty() ? std::string(kDefaultTask) : in_force.task();
+  std::map<std::string, uint64_t>& all = ports_.stores.record(store).in_force;
+  if (in_force.version() == 0 && task != kDefaultTask) {
+    all.erase(task);
+    log::info("store {} labels nothing{} any more", store, of_task(task));
+  } else {
+    all[task] = in_force.version();
+    log::info("store {} has version {}{} in force", store, in_force.version(), of_task(task));
+  }
   publish_to(store);  // another may be by now
 }
 
 void ModelDistribution::publish_to(const std::string& name) {
-  const std::optional<PublishedModel> model = ports_.versions.in_force(kDefaultTask);
-  if (!model || ports_.stores.record(name).version_in_force == model->version) return;
+  const StoreRecord& store = ports_.stores.record(name);
+  std::set<std::string> withdrawn;  // another may be in force once the store has let go of this
+  for (const auto& [task, removed] : ports_.versions.removed_tasks()) {
+    if (removed.had(store.version_in_force(task))) withdrawn.insert(task);
+  }
+  for (const std::string& task : withdrawn) send_publish(store, {.task = task});
+  for (const std::string& task : ports_.versions.tasks()) {
+    const std::optional<PublishedModel> model = ports_.versions.in_force(task);
+    if (!model || store.version_in_force(task) == model->version) continue;
+    if (withdrawn.contains(task)) continue;
+    if (!ports_.versions.collections(task).contains(store.collection)) continue;
+    if (task != kDefaultTask && !store.speaks_of_tasks) continue;  // its record says so
+    send_publish(store, *model);
+  }
+}
+
+// Of no version where nothing is in force of the task any more.
+void ModelDistribution::send_publish(const StoreRecord& store, const PublishedModel& model) {
   wire::ToStore message;
   wire::Publish& p = *message.mutable_publish();
-  p.set_version(model->version);
-  p.set_extractor(bytes_of(model->extractor));
-  if (model->head != model->extractor) p.set_head(bytes_of(model->head));
-  ports_.stores.send(name, std::move(message));
+  p.set_version(model.version);
+  if (model.version > 0) p.set_extractor(bytes_of(model.extractor));
+  if (model.version > 0 && model.head != model.extractor) p.set_head(bytes_of(model.head));
+  if (model.task != kDefaultTask) p.set_task(model.task);
+  ports_.stores.send(store.name, std::move(message));
+}
+
+void ModelDistribution::submitted(const JobSpec& spec) {
+  if (spec.kind != JobKind::kRelabel || spec.dry_run || !ports_.versions.in_force(spec.task))
+    return;
+  ports_.versions.add_collection(spec.task, spec.collection).or_throw();
+  publish_to_all();
 }
 
 // As one that a person asks for.
@@ -156,6 +188,11 @@ PublishedModel ModelDistribution::publish(PublishedModel model, bool production)
     model.parent = before ? before->version : 0;
     model.created = ports_.clock.unix_seconds();
     if (production && model.job > 0) record_promotion(model);
+    const auto job = ports_.records.all().find(model.job);
+    const std::string collection = job == ports_.records.all().end()
+                                       ? std::string(kDefaultCollection)
+                                       : job->second.spec.collection;
+    ports_.versions.add_collection(model.task, collection).or_throw();
     published = ports_.versions.add(std::move(model), production).or_throw();
     collect_ = true;
   }
@@ -194,11 +231,16 @@ uint64_t ModelDistribution::rollback(const std::string& task) {
 
 void ModelDistribution::remove(uint64_t version) {
   for (const auto& [name, store] : ports_.stores.all()) {
-    if (store.here && store.version_in_force == version) {
+    if (store.here && store.runs(version)) {
       throw Error("store ", name, " has version ", version, " in force");
     }
   }
   ports_.versions.remove(version).or_throw();
+  collect_ = true;
+}
+
+void ModelDistribution::task_removed() {
+  publish_to_all();
   collect_ = true;
 }
 
@@ -239,8 +281,8 @@ bool ModelDistribution::remove_old_versions() {
 }
 
 bool ModelDistribution::is_needed(const PublishedModel& m) const {
-  const bool held = std::ranges::any_of(
-      ports_.stores.all(), [&](const auto& s) { return s.second.version_in_force == m.version; });
+  const bool held = std::ranges::any_of(ports_.stores.all(),
+                                        [&](const auto& s) { return s.second.runs(m.version); });
   return held || !ports_.versions.aliases_of(m.version).empty() ||
          ports_.versions.in_force_before(m.task) == m.version;
 }

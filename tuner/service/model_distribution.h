@@ -40,8 +40,12 @@ class ModelDistribution {
 
   // What a store asks for, and what it has in force from now on.
   void wanted(const std::string& store, const wire::ModelWanted& wanted);
-  void in_force(const std::string& store, uint64_t version);
-  // Tells it what is in force, where it has something else.
+  void in_force(const std::string& store, const wire::InForce& in_force);
+  // A relabelling is of a task and a collection that belong together from now on, so new photos are
+  // labelled as well.
+  void submitted(const JobSpec& spec);
+  // Tells it what is in force of each task of its collection, where it has something else; and
+  // that nothing is of one that was taken away.
   void publish_to(const std::string& store);
 
   // A model becomes the next version, the candidate, and what is in force if it is to be; once for
@@ -52,6 +56,7 @@ class ModelDistribution {
   // To what was in force of the task before; which that is.
   uint64_t rollback(const std::string& task);
   void remove(uint64_t version);  // not one that an alias or a store that is here needs
+  void task_removed();            // stores have its version in force no more
 
   // Versions that nobody needs any more go, and files that are only theirs.
   void collect();
@@ -68,6 +73,7 @@ class ModelDistribution {
   void answer(const Ask& ask);
   void send_parts(const std::string& store, const wire::ModelWanted& wanted);
   void publish_to_all();
+  void send_publish(const StoreRecord& store, const PublishedModel& model);
   void now_in_force(const PublishedModel& model);
   void record_promotion(const PublishedModel& model);
   bool remove_old_versions();  // false: one could not be

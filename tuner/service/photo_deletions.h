@@ -58,6 +58,8 @@ class PhotoDeletions {
   void pump();        // before another job begins
   Time next() const;  // when pump() has something to do; Time::max() for never
   bool forgetting() const { return forgetting_; }
+  // Files of jobs have some of what was deleted: until no job is in progress.
+  bool leaves_traces() const { return log_.size() > log_.forgotten(); }
   void stop() { stopping_ = true; }
 
  private:

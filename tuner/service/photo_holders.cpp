@@ -32,4 +32,9 @@ bool PhotoHolders::held_elsewhere(const std::string& store, const Digest& photo)
   });
 }
 
+std::span<const Digest> PhotoHolders::photos_of(const std::string& store) const {
+  const auto it = photos_.find(store);
+  return it == photos_.end() ? std::span<const Digest>() : std::span(it->second);
+}
+
 }  // namespace ndtrain::tuner

@@ -22,6 +22,8 @@ class PhotoHolders {
 
   bool holds(const std::string& store, const Digest& photo) const;
   bool held_elsewhere(const std::string& store, const Digest& photo) const;
+  // Rising, borrowed until the next change; none where nothing was heard.
+  std::span<const Digest> photos_of(const std::string& store) const;
 
  private:
   std::map<std::string, std::vector<Digest>> photos_;  // rising

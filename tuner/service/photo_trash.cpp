@@ -122,7 +122,7 @@ void PhotoTrash::take_leave() {
     if (entry.until <= time) over.push_back(photo);
     if (entry.until <= time || (look && ports_.deletions.has(photo))) deleted.push_back(photo);
   }
-  Status s = ports_.deletions.add(over);
+  Status s = delete_for_good(over);
   if (s.ok()) s = log_.gone(deleted);
   if (!s.ok()) {
     if (again_at_ == Time(0)) log::warn("photos stay in the trash for now: {}", s.message());
@@ -134,6 +134,25 @@ void PhotoTrash::take_leave() {
   deletions_ = ports_.deletions.size();
   changed();
   if (!deleted.empty()) tell_all({}, deleted);
+}
+
+// The audit log says so first, and once, also where the list cannot be written for a while.
+Status PhotoTrash::delete_for_good(std::span<const Digest> photos) {
+  if (photos.empty()) return {};
+  std::vector<AuditLine> lines;
+  for (const Digest& photo : photos) {
+    if (audited_.contains(photo)) continue;
+    lines.push_back({.who = "trash",
+                     .what = "deletion",
+                     .request = "DELETE /photos/" + to_hex(photo) + ": its time is over"});
+  }
+  if (ports_.audit && !lines.empty()) {
+    if (Status s = ports_.audit->add(lines); !s.ok()) return s;
+  }
+  audited_.insert(photos.begin(), photos.end());
+  if (Status s = ports_.deletions.add(photos); !s.ok()) return s;
+  audited_.clear();
+  return {};
 }
 
 void PhotoTrash::keep_labels() {

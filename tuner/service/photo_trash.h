@@ -13,6 +13,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/core/lanes.h"
+#include "ndp/http/audit.h"
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/store_registry.h"
 #include "tuner/service/trash_log.h"
@@ -35,6 +36,7 @@ class PhotoTrash {
     StoreRegistry& stores;
     PhotoDeletions& deletions;
     UploadSink* uploads = nullptr;
+    AuditLog* audit = nullptr;  // of photos whose time is over
   };
   // Throws Error when what is in the trash cannot be read.
   explicit PhotoTrash(Ports ports);
@@ -66,6 +68,7 @@ class PhotoTrash {
   void tell_all(std::span<const Digest> photos, std::span<const Digest> restored);
   void changed();     // what is in it
   void take_leave();  // of what is deleted
+  Status delete_for_good(std::span<const Digest> photos);
   void keep_labels();
   void labels_kept(const std::set<Digest>& photos, const Status& status);
 
@@ -73,6 +76,7 @@ class PhotoTrash {
   TrashLog log_;
   std::set<std::string> understand_;  // stores that know the message
   std::set<Digest> due_;              // of which the label database has not heard
+  std::set<Digest> audited_;          // that are about to be deleted
   uint64_t deletions_ = 0;            // that were looked at
   int64_t soonest_ = INT64_MAX;       // when the first one's time is over; Unix seconds
   bool keeping_ = false;              // a task is out

@@ -8,6 +8,32 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
+namespace {
+
+PhotoTrash::Ports trash_ports(const TunerService::Setting& setting, StoreRegistry& stores,
+                              PhotoDeletions& deletions) {
+  return {.fs = setting.fs,
+          .directory = setting.state.path(),
+          .clock = setting.clock,
+          .lanes = setting.lanes,
+          .stores = stores,
+          .deletions = deletions,
+          .uploads = setting.uploads,
+          .audit = setting.audit};
+}
+
+TaskRemoval::Ports task_ports(const TunerService::Setting& setting, const JobRecords& records,
+                              ModelDistribution& models) {
+  return {.clock = setting.clock,
+          .lanes = setting.lanes,
+          .records = records,
+          .versions = setting.versions,
+          .uploads = setting.uploads,
+          .removed = [&models] { models.task_removed(); }};
+}
+
+}  // namespace
+
 TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
                            uint64_t window)
     : setting_(setting),
@@ -23,13 +49,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                   .uploads = setting.uploads,
                   .forget_features = setting.forget_features,
                   .idle = [this] { return runner_.idle(); }}),
-      trash_({.fs = setting.fs,
-              .directory = setting.state.path(),
-              .clock = setting.clock,
-              .lanes = setting.lanes,
-              .stores = stores_,
-              .deletions = deletions_,
-              .uploads = setting.uploads}),
+      trash_(trash_ports(setting, stores_, deletions_)),
       uploads_({.clock = setting.clock,
                 .lanes = setting.lanes,
                 .stores = stores_,
@@ -49,6 +69,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                .audit = setting.audit,
                .idle = [this] { return runner_.idle(); },
                .sent_for = [this](uint64_t bytes) { runner_.model_bytes_sent(bytes); }}),
+      tasks_(task_ports(setting, records_, models_)),
       runner_({.fs = setting.fs,
                .clock = setting.clock,
                .lanes = setting.lanes,
@@ -65,7 +86,8 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
               .models = setting.models,
               .versions = setting.versions,
               .deletions = deletions_,
-              .runner = runner_}) {
+              .runner = runner_,
+              .at_once = setting.jobs_at_once}) {
   tick();
 }
 
@@ -73,15 +95,17 @@ void TunerService::tick() {
   stores_.tick();
   runner_.tick();
   models_.collect();
+  tasks_.pump();
   trash_.pump();
   deletions_.pump();  // before another job begins
   queue_.begin_next();
   uploads_.pump();
+  probes_.pump();
 }
 
 TunerService::Time TunerService::next() const {
-  return std::min(
-      {stores_.next(), runner_.next(), uploads_.next(), deletions_.next(), trash_.next()});
+  return std::min({stores_.next(), runner_.next(), uploads_.next(), deletions_.next(),
+                   trash_.next(), probes_.next(), tasks_.next()});
 }
 
 void TunerService::arrived(const wire::Hello& hello) {
@@ -93,19 +117,22 @@ void TunerService::arrived(const wire::Hello& hello) {
 
 void TunerService::left(const std::string& store, const std::string& reason) {
   runner_.ingest().left(store, reason);
+  probes_.left(store);
 }
 
 void TunerService::message(const std::string& store, wire::FromStore message) {
   if (message.has_model_wanted()) {
     models_.wanted(store, message.model_wanted());
   } else if (message.has_in_force()) {
-    models_.in_force(store, message.in_force().version());
+    models_.in_force(store, message.in_force());
   } else if (message.has_uploads()) {
     uploads_.take(store, message.uploads());
   } else if (message.has_space()) {
     uploads_.take_space(store, message.space());
   } else if (message.has_deleted()) {
     deletions_.let_go(store, message.deleted().count());
+  } else if (message.has_probe()) {
+    probes_.answer(store, message.probe());
   } else if (message.has_leaving()) {
     stores_.refuse(store, "the store stops: " + message.leaving().reason());
   } else {
@@ -140,6 +167,7 @@ int64_t TunerService::room() const {
 }
 
 void TunerService::stop() {
+  tasks_.stop();
   trash_.stop();
   deletions_.stop();
   uploads_.stop();

@@ -1,19 +1,24 @@
-// The Tuner: its sessions with PipeStores, its jobs one after the other, the versions it has
-// published. A state machine over injected files, clock, links and lanes, so that a simulator can
-// drive it; one thread owns it, and each of its parts. Everything that must outlive the process is
-// in the state directory before anybody hears of it. This class only says which part is meant:
+// The Tuner: its sessions with PipeStores, its jobs, the versions it has published. A state machine
+// over injected files, clock, links and lanes, so that a simulator can drive it; one thread owns
+// it, and each of its parts. Everything that must outlive the process is in the state directory
+// before anybody hears of it. This class only says which part is meant:
 //
 //   StoreRegistry      the stores, and what is sent to them
 //   PhotoDeletions     photos that people deleted
 //   PhotoTrash         photos that they may still restore
 //   UploadIngest       what stores say of photos that people upload to them
 //   ModelDistribution  versions, and how they get to the stores
+//   TaskRemoval        tasks that people take away
 //   JobQueue           what people ask of jobs
-//   JobRunner          the job in progress
+//   JobRunner          the jobs in progress
+//   LinkProbes         what the links to stores carry
+//   JobPlans           what a job would take
 #pragma once
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -28,15 +33,18 @@
 #include "tuner/jobs/job_records.h"
 #include "tuner/models/model_store.h"
 #include "tuner/models/versions.h"
+#include "tuner/service/job_plan.h"
 #include "tuner/service/job_queue.h"
 #include "tuner/service/job_rows.h"
 #include "tuner/service/job_runner.h"
+#include "tuner/service/link_probes.h"
 #include "tuner/service/model_distribution.h"
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/photo_holders.h"
 #include "tuner/service/photo_trash.h"
 #include "tuner/service/service_lanes.h"
 #include "tuner/service/store_registry.h"
+#include "tuner/service/task_removal.h"
 #include "tuner/service/upload_ingest.h"
 
 namespace ndtrain::tuner {
@@ -59,12 +67,15 @@ class TunerService final : StoreEvents {
     ModelStore& models;
     Versions& versions;
     UploadSink* uploads = nullptr;
-    AuditLog* audit = nullptr;  // of versions that jobs put in force, and of what stores say
+    AuditLog* audit =
+        nullptr;  // of what nobody asked for: promotions, the end of the trash, what stores say
     // By which a store knows the Tuner's tickets (ndp/http/tickets.h); absent: there are none.
     std::function<std::string(const std::string& store)> ticket_key = {};
     // Lets go of features that are kept for later jobs; on the upload lane, while no job is in
     // progress. Absent: there are none.
     std::function<Status(const std::set<Digest>& photos)> forget_features = {};
+    size_t jobs_at_once = kMostJobsAtOnce;  // in progress: 1 to kMostJobsAtOnce
+    KeptPhotos kept_photos = {};            // that a later job of the same extractor finds here
   };
 
   // Goes on with the jobs of the state directory. Throws Error when it cannot be read.
@@ -80,7 +91,14 @@ class TunerService final : StoreEvents {
 
   // What people ask. Throws Error.
   uint64_t submit(const JobSpec& spec, const Notes& notes = {}) {
+    queue_.check(spec);
+    models_.submitted(spec);
     return queue_.submit(spec, notes);
+  }
+  void check(const JobSpec& spec) const { queue_.check(spec); }  // submit() would take it
+  StoreChoice stores_for(const JobSpec& spec) const { return queue_.stores_for(spec); }
+  JobPlan plan(const JobSpec& spec, const StoreChoice& choice) const {
+    return plans_.of(spec, choice);
   }
   void change_notes(uint64_t job, const NotesChange& change) { queue_.change_notes(job, change); }
   void cancel(uint64_t job) { queue_.cancel(job); }
@@ -89,7 +107,9 @@ class TunerService final : StoreEvents {
   void start_now(uint64_t job) { queue_.start_now(job); }
   void drain(const std::string& store, bool drained);
   void forget(const std::string& store);
-  const StoreRecord* place_upload() { return uploads_.place(); }
+  const StoreRecord* place_upload(const std::string& collection) {
+    return uploads_.place(collection);
+  }
   void set_tokens(const std::string& json) { stores_.set_tokens(json); }
   using Deletion = PhotoDeletions::Deletion;
   Deletion delete_photos(std::span<const Digest> photos);
@@ -102,20 +122,29 @@ class TunerService final : StoreEvents {
   void set_candidate(uint64_t version) { models_.set_candidate(version); }
   uint64_t rollback(const std::string& task) { return models_.rollback(task); }
   void remove_version(uint64_t version) { models_.remove(version); }
+  void remove_task(const std::string& task) { tasks_.remove(task); }
+  // Why that would be refused; "": it would not.
+  std::string objection_to_removing(const std::string& task) const {
+    return tasks_.objection(task);
+  }
 
   const std::map<uint64_t, JobRecord>& jobs() const { return records_.all(); }
   const JobRecord& job(uint64_t id) const { return records_.job(id); }
   const std::vector<std::string>& log(uint64_t job) const { return records_.log(job); }
-  std::string doing() const { return runner_.doing(); }
+  // In progress; null: it is not.
+  std::shared_ptr<const ActiveJob> in_progress(uint64_t job) const { return runner_.find(job); }
+  std::string doing(uint64_t job) const { return runner_.doing(job); }
+  std::optional<JobWait> waits_for_job(uint64_t job) const { return queue_.waits_for(job); }
+  std::optional<JobWait> would_wait(const JobSpec& spec) const { return queue_.waits_for(spec); }
   const StoreChoice* waits_for(uint64_t job) const { return runner_.waits_for(job); }
   const PhotoTrash& trash() const { return trash_; }
   bool is_deleted(const Digest& photo) const { return deletions_.has(photo); }
   std::vector<StoreRecord> stores() const;
   int64_t room() const;  // bytes that a job's rows may take here where it does not say how many
-  JobReport::Counts counts() const { return runner_.counts(); }
   JobReport::Counts total_counts() const { return runner_.total_counts(); }
+  size_t rows_waiting() const { return runner_.rows_waiting(); }
 
-  // The job in progress stops where it can go on after the next start.
+  // The jobs in progress stop where they can go on after the next start.
   void stop();
   bool stopped() const { return runner_.stopped(); }
 
@@ -132,8 +161,11 @@ class TunerService final : StoreEvents {
   PhotoTrash trash_;
   UploadIngest uploads_;
   ModelDistribution models_;
+  TaskRemoval tasks_;
   JobRunner runner_;
   JobQueue queue_;
+  JobPlans plans_{{stores_, holders_, records_, setting_.versions, setting_.kept_photos}};
+  LinkProbes probes_{{setting_.clock, stores_, [this] { return runner_.idle(); }}};
 };
 
 }  // namespace ndtrain::tuner

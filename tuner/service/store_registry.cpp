@@ -6,7 +6,10 @@
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
+#include "ndp/http/http_client.h"
+#include "ndp/http/tokens.h"
 #include "ndp/wire/message_limits.h"
+#include "ndp/wire/protocol.h"
 #include "tuner/ingest/row_ingest.h"
 
 namespace ndtrain::tuner {
@@ -15,11 +18,24 @@ using namespace ndp;
 namespace {
 
 KnownStore as_known(const StoreRecord& s) {
-  return {
-      .photos = s.photos, .last_seen = s.last_seen, .deletions = s.deletions, .drained = s.drained};
+  return {.photos = s.photos,
+          .last_seen = s.last_seen,
+          .deletions = s.deletions,
+          .drained = s.drained,
+          .collection = s.collection,
+          .link = s.link};
 }
 
 }  // namespace
+
+bool StoreRecord::runs(uint64_t number) const {
+  return std::ranges::any_of(in_force,
+                             [&](const auto& of_task) { return of_task.second == number; });
+}
+
+std::string StoreRecord::query() const {
+  return process_of(name) == name ? "" : "?collection=" + url_encoded(collection);
+}
 
 // A store has a while to come back when the Tuner has started again.
 StoreRegistry::StoreRegistry(Setting setting, TunerSessions sessions, StoreEvents& events)
@@ -29,10 +45,12 @@ StoreRegistry::StoreRegistry(Setting setting, TunerSessions sessions, StoreEvent
       known_(setting_.fs, setting_.directory) {
   for (const auto& [name, store] : known_.all()) {
     stores_[name] = {.name = name,
+                     .collection = store.collection,
                      .photos = store.photos,
                      .drained = store.drained,
                      .last_seen = store.last_seen,
                      .counted = now(),
+                     .link = store.link,
                      .deletions = store.deletions};
   }
 }
@@ -76,14 +94,25 @@ void StoreRegistry::arrived(const wire::Hello& hello) {
   store.name = hello.store();
   store.numerics = hello.numerics();
   store.version = hello.version();
+  store.collection =
+      hello.collection().empty() ? std::string(kDefaultCollection) : hello.collection();
   store.photos = hello.photos();
-  store.version_in_force = hello.version_in_force();
+  store.in_force = {{std::string(kDefaultTask), hello.version_in_force()}};
+  for (const wire::InForce& v : hello.tasks()) store.in_force[v.task()] = v.version();
+  const auto speaks = [&](uint32_t of) {
+    return std::ranges::any_of(hello.protocols(), [of](uint32_t p) { return p >= of; });
+  };
+  store.speaks_of_tasks = speaks(kSpeaksOfTasks);
+  store.takes_jobs_at_once = speaks(kSpeaksOfJobsAtOnce);
   store.here = true;
   store.last_seen = setting_.clock.unix_seconds();
   keep(store);
   log::info("store {} is here", store.name);
   store.takes_tokens = hello.takes_tokens();
+  store.takes_task_tokens = hello.takes_task_tokens();
   store.takes_tickets = hello.takes_tickets();
+  store.takes_probes = hello.takes_probes();
+  store.makes_views = hello.makes_views();
   send_tokens(store);
   events_.arrived(hello);
 }
@@ -125,10 +154,19 @@ std::vector<StoreRecord> StoreRegistry::as_of_now() const {
 void StoreRegistry::keep(const StoreRecord& s) {
   const auto it = known_.all().find(s.name);
   const bool known = it != known_.all().end();
-  if (known && s.here && it->second.photos == s.photos) return;
+  const bool same = known && it->second.photos == s.photos && it->second.collection == s.collection;
+  if (same && s.here) return;
   const Status kept = known_.put(s.name, as_known(s));
   if (kept.ok() || known) return;
   log::warn("store {} will not be known after a restart of this Tuner: {}", s.name, kept.message());
+}
+
+void StoreRegistry::measured(const std::string& name, const LinkSpeed& link) {
+  StoreRecord& store = stores_[name];
+  store.link = link;
+  if (const Status s = known_.put(name, as_known(store)); !s.ok()) {
+    log::warn("what the link to store {} carries is not kept: {}", name, s.message());
+  }
 }
 
 StoreRecord& StoreRegistry::met(const std::string& name) {
@@ -168,9 +206,10 @@ void StoreRegistry::set_tokens(const std::string& json) {
 
 void StoreRegistry::send_tokens(const StoreRecord& store) {
   if (tokens_.empty() || !store.here || !store.takes_tokens) return;
+  const std::string json = store.takes_task_tokens ? tokens_ : without_tokens_of_tasks(tokens_);
   wire::ToStore m;
-  m.mutable_tokens()->set_json(tokens_);
-  m.mutable_tokens()->set_checksum(xxh3(tokens_.data(), tokens_.size()));
+  m.mutable_tokens()->set_json(json);
+  m.mutable_tokens()->set_checksum(xxh3(json.data(), json.size()));
   if (setting_.ticket_key && store.takes_tickets) {
     m.mutable_tokens()->set_ticket_key(setting_.ticket_key(store.name));
   }

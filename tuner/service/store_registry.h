@@ -20,16 +20,31 @@ namespace ndtrain::tuner {
 using namespace ndp;
 
 struct StoreRecord {
-  std::string name, numerics, version;  // version: of the program
+  uint64_t version_in_force(const std::string& task = std::string(kDefaultTask)) const {
+    const auto it = in_force.find(task);
+    return it == in_force.end() ? 0 : it->second;
+  }
+  bool runs(uint64_t version) const;  // it is in force of its task
+  // What a request at its HTTP says besides, as "?collection=NAME": others may share that with it;
+  // "" of one that is alone.
+  std::string query() const;
+
+  std::string name, numerics, version;                       // version: of the program
+  std::string collection = std::string(kDefaultCollection);  // that its photos are in
   uint64_t photos = 0;
   bool here = false, drained = false;
-  uint64_t version_in_force = 0;
-  uint64_t model_bytes = 0;  // of models and deltas, sent to it by this process
-  int64_t last_seen = 0;     // Unix seconds; of one that is here, when it was last heard
+  std::map<std::string, uint64_t> in_force;  // versions, by task; of the default one always
+  bool speaks_of_tasks = false;              // else it runs the default one alone
+  uint64_t model_bytes = 0;                  // of models and deltas, sent to it by this process
+  int64_t last_seen = 0;  // Unix seconds; of one that is here, when it was last heard
   // How long it has been away or drained, as of `counted`; of what was before this process began
   // nothing.
   std::chrono::nanoseconds away{0}, counted{0};
-  bool takes_tokens = false, takes_tickets = false;
+  bool takes_jobs_at_once = false;  // else it makes rows for the last one it was asked
+  bool takes_task_tokens = false;   // tokens of one task, too
+  bool takes_tokens = false, takes_tickets = false, takes_probes = false;
+  bool makes_views = false;  // of photos: wire::Job::Views
+  LinkSpeed link;
   std::string http;          // where people may upload to it; "": nowhere
   std::string http_refused;  // where it says that they may, and is not believed
   uint64_t free = 0;         // bytes, for uploads
@@ -82,6 +97,8 @@ class StoreRegistry {
   std::vector<StoreRecord> as_of_now() const;
   // Over a restart, too. What changes all the time is kept when the store leaves.
   void keep(const StoreRecord& store);
+
+  void measured(const std::string& store, const LinkSpeed& link);
 
   // Until it is said again, or the store is forgotten. False: it was so. Throws Error.
   bool drain(const std::string& store, bool drained);

@@ -33,10 +33,11 @@ bool StoreWait::wait(Time now, StoreChoice choice) {
   return true;
 }
 
-std::vector<StoreStatus> standing(const StoreRegistry& stores,
+std::vector<StoreStatus> standing(const StoreRegistry& stores, const JobSpec& spec,
                                   const std::vector<std::string>& ready) {
   std::vector<StoreStatus> all;
   for (const auto& [name, s] : stores.all()) {
+    if (s.collection != spec.collection) continue;
     all.push_back({.name = name,
                    .photos = s.photos,
                    .here = s.here,

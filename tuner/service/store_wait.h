@@ -32,8 +32,9 @@ class StoreWait {
   Time say_at_{0}, since_{0};
 };
 
-// How the stores stand that are known; `ready`: have said what they hold, in byte order.
-std::vector<StoreStatus> standing(const StoreRegistry& stores,
+// How the stores of the job's collection stand that are known; `ready`: have said what they hold,
+// in byte order.
+std::vector<StoreStatus> standing(const StoreRegistry& stores, const JobSpec& spec,
                                   const std::vector<std::string>& ready);
 
 // Why a job cannot begin with these stores; "" when it can, or may wait.

@@ -10,6 +10,7 @@
 #include "framework/core/text.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
+#include "ndp/wire/upload_line.h"
 #include "tuner/service/service_lanes.h"
 
 namespace ndtrain::tuner {
@@ -55,8 +56,9 @@ void UploadIngest::pump() {
     return (is_statement(line) || ports_.trash.would_restore(photo, line.restores())) &&
            !ports_.deletions.has(photo);
   };
-  const UploadBatch* batch = queues_.next(now(), counts);
+  UploadBatch* const batch = queues_.next(now(), counts);
   if (!batch) return;
+  leave_out_removed_tasks(*batch);
   std::vector<Digest> about;  // photos that something is said of
   for (const UploadLine& line : batch->lines) {
     if (line.refused.empty() && counts(line.upload))
@@ -80,6 +82,27 @@ void UploadIngest::pump() {
           judge(recorded);
         };
       });
+}
+
+// What was said in a task goes with it: of such a line, where the photo is stays.
+void UploadIngest::leave_out_removed_tasks(UploadBatch& batch) const {
+  std::map<std::string, size_t> left_out;
+  for (UploadLine& line : batch.lines) {
+    wire::Upload& u = line.upload;
+    const std::optional<RemovedTask> removed =
+        u.task().empty() ? std::nullopt : ports_.versions.removed(u.task());
+    if (!removed) continue;
+    if (!ports_.versions.is_gone(u.task()) && !removed->had(u.version()) &&
+        u.time() > removed->time) {
+      continue;
+    }
+    ++left_out[u.task()];
+    wire::leave_out_what_is_said(u);
+  }
+  for (const auto& [task, lines] : left_out) {
+    log::info("{} lines of store {} are left out: they are of the task {}, which was taken away",
+              lines, batch.store, task);
+  }
 }
 
 // What earlier jobs know of who holds what; once in the life of this process.
@@ -179,12 +202,13 @@ void UploadIngest::keep() {
     const uint64_t version = line.upload.version();
     if (const auto model = ports_.versions.find(version)) versions.emplace(version, *model);
   }
-  ports_.lanes.start(kUploadLane,
-                     [this, store = batch.store, lines = std::move(lines),
-                      versions = std::move(versions)]() -> Continuation {
-                       const Status s = ports_.uploads->keep(store, lines, versions);
-                       return [this, s] { s.ok() ? kept() : failed(s); };
-                     });
+  ports_.lanes.start(
+      kUploadLane,
+      [this, at = StorePlace{batch.store, ports_.stores.record(batch.store).collection},
+       lines = std::move(lines), versions = std::move(versions)]() -> Continuation {
+        const Status s = ports_.uploads->keep(at, lines, versions);
+        return [this, s] { s.ok() ? kept() : failed(s); };
+      });
 }
 
 void UploadIngest::failed(const Status& status) {
@@ -250,10 +274,11 @@ void UploadIngest::take_space(const std::string& store, const wire::Space& space
   s.http = known ? http : "";
 }
 
-const StoreRecord* UploadIngest::place() {
+const StoreRecord* UploadIngest::place(const std::string& collection) {
   StoreRecord* most = nullptr;
   for (auto& [name, store] : ports_.stores.all()) {
-    const bool open = store.here && !store.drained && !store.http.empty() && store.free > 0 &&
+    const bool open = store.here && store.collection == collection && !store.drained &&
+                      !store.http.empty() && store.free > 0 &&
                       (!ports_.stores.has_tokens() || store.takes_tickets);
     if (open && (!most || store.free > most->free)) most = &store;
   }

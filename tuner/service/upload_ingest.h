@@ -44,8 +44,9 @@ class UploadIngest {
   void take(const std::string& store, const wire::Uploads& message);
   // What it says of itself: where people may upload to it, and how much.
   void take_space(const std::string& store, const wire::Space& space);
-  // A store that is here, takes uploads and has the most room; null when there is none.
-  const StoreRecord* place();
+  // A store of the collection that is here, takes uploads and has the most room; null when there is
+  // none.
+  const StoreRecord* place(const std::string& collection);
 
   void pump();
   // When pump() has something to do; Time::max() for never.
@@ -55,6 +56,7 @@ class UploadIngest {
  private:
   Time now() const { return ports_.clock.monotonic(); }
   std::vector<JobFiles> earlier_records();
+  void leave_out_removed_tasks(UploadBatch& batch) const;
   void judge(const std::map<Digest, std::set<std::string>>& recorded);
   AuditLine audit_of(const std::string& store, const wire::Upload& line) const;
   void keep();

@@ -5,6 +5,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/log.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -12,16 +13,29 @@ using namespace ndp;
 namespace {
 
 // What lines have in common that go in together.
-auto kind_of(const wire::Upload& line) { return std::pair(!line.truth().empty(), line.version()); }
+auto kind_of(const wire::Upload& line) {
+  return std::tuple(!line.truth().empty(), line.version(), line.task());
+}
+
+std::string task_of(const wire::Upload& line) {
+  return line.task().empty() ? std::string(kDefaultTask) : line.task();
+}
+
+// Stores may not fill the database with tasks.
+bool may_have_task(LabelDb& db, const std::string& name) {
+  if (name == kDefaultTask) return true;
+  const std::vector<std::string> all = db.tasks().or_throw();
+  return std::ssize(all) < wire::kMostTasks || std::ranges::find(all, name) != all.end();
+}
 
 // Their ids in the database, where they are from now on.
-std::vector<int64_t> photos_of(LabelDb& db, const std::string& store,
+std::vector<int64_t> photos_of(LabelDb& db, const StorePlace& at,
                                std::span<const wire::Upload> lines) {
   std::vector<PhotoPlace> places;
   for (const wire::Upload& line : lines) {
-    places.push_back({join(store, line.path()), digest_of(line.digest()).value()});
+    places.push_back({join(at.store, line.path()), digest_of(line.digest()).value()});
   }
-  return db.add_photos(db.collection(kDefaultCollection).or_throw(), places).or_throw();
+  return db.add_photos(db.collection(at.collection).or_throw(), places).or_throw();
 }
 
 // The version's labels, in the ids of the database. All its classes get ids before the first label
@@ -63,7 +77,7 @@ bool is_by(const wire::Upload& line, const PublishedModel& model) {
           (line.head().empty() && model.head == model.extractor));
 }
 
-Status UploadedLabels::keep(const std::string& store, Lines lines,
+Status UploadedLabels::keep(const StorePlace& at, Lines lines,
                             const std::map<uint64_t, PublishedModel>& versions) {
   try {
     LabelDb& db = db_();
@@ -71,7 +85,7 @@ Status UploadedLabels::keep(const std::string& store, Lines lines,
       const auto other = std::ranges::find_if(
           lines, [&](const wire::Upload& line) { return kind_of(line) != kind_of(lines.front()); });
       const auto n = static_cast<size_t>(other - lines.begin());
-      add(db, store, lines.first(n), versions);
+      add(db, at, lines.first(n), versions);
       lines = lines.subspan(n);
     }
   } catch (const std::exception& e) {
@@ -113,6 +127,14 @@ Status UploadedLabels::forget(const std::vector<Digest>& photos) {
   }
 }
 
+Status UploadedLabels::remove_task(const std::string& task) {
+  try {
+    return db_().remove_task(task);
+  } catch (const std::exception& e) {
+    return {Code::kIo, e.what()};
+  }
+}
+
 Status UploadedLabels::put_in_trash(const std::vector<Digest>& photos) {
   try {
     return db_().put_in_trash(photos);
@@ -129,16 +151,21 @@ Status UploadedLabels::restore_from_trash(const std::vector<Digest>& photos) {
   }
 }
 
-void UploadedLabels::add(LabelDb& db, const std::string& store, Lines lines,
+void UploadedLabels::add(LabelDb& db, const StorePlace& at, Lines lines,
                          const std::map<uint64_t, PublishedModel>& versions) {
-  const std::vector<int64_t> photos = photos_of(db, store, lines);
+  const std::vector<int64_t> photos = photos_of(db, at, lines);
   const bool human = !lines.front().truth().empty();
   const auto model = versions.find(lines.front().version());
   if (!human && (lines.front().version() == 0 || model == versions.end())) return;
-  const int64_t task = db.task(human ? std::string(kDefaultTask) : model->second.task).or_throw();
+  const std::string name = task_of(lines.front());
+  if (!human && name != model->second.task) return;
+  if (!may_have_task(db, name))
+    return log::warn("{} labels of store {} are left out: there are {} tasks, and '{}' is another",
+                     lines.size(), at.store, wire::kMostTasks, name);
+  const int64_t task = db.task(name).or_throw();
   LabelBatch batch = human ? LabelBatch{.task = task, .source = LabelSource::kHuman}
                            : batch_of(db, task, model->second);
-  const int64_t store_id = db.store(store).or_throw();
+  const int64_t store_id = db.store(at.store).or_throw();
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!human && (lines[i].top().empty() || !is_by(lines[i], model->second))) continue;
     batch.labels.push_back(label_of(db, task, lines[i], photos[i]));

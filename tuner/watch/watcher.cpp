@@ -7,6 +7,7 @@
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "ndp/jobs/model_file.h"
+#include "tuner/models/whole_model.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -38,6 +39,7 @@ void Watcher::start(std::function<Continuation()> f) {
 void Watcher::tick() {
   if (working_ || !watch_.wants_to_look()) return;
   drop_model();
+  if (rests()) return;
   const std::optional<PublishedModel> in_force = setting_.versions.in_force(watch_.rule().job.task);
   WatchQuery query{.collection = watch_.rule().job.collection,
                    .task = watch_.rule().job.task,
@@ -88,7 +90,7 @@ void Watcher::looked(WatchObservation observation, const std::optional<Published
   JobSpec spec = watch_.rule().job;
   if (decision.due == WatchDecision::Due::kTraining) {
     return start([this, in_force, spec]() mutable {
-      const Digest model = whole_model(in_force);
+      const Digest model = model_to_start_from(in_force);
       spec.model = to_hex(model);
       return [this, model, spec] {
         begun_from_ = model;
@@ -124,17 +126,12 @@ std::string Watcher::came_back() const {
   return "";
 }
 
-// A version's files are parts; its job has the whole.
-Digest Watcher::whole_model(const std::optional<PublishedModel>& in_force) {
+Digest Watcher::model_to_start_from(const std::optional<PublishedModel>& in_force) {
   const std::string& given = watch_.rule().model;
   if (in_force) {
-    const std::string run = join(setting_.jobs, std::to_string(in_force->job) + "/run");
-    const Result<std::string> head = setting_.fs.read(join(run, "head.onnx"));
-    if (head.ok() && sha256(*head) == in_force->head) {
-      return setting_.models.add_file(join(run, "model.onnx")).or_throw();
-    }
-    const std::string gone =
-        fmt::format("version {} as a whole is no longer in {}", in_force->version, run);
+    Result<Digest> whole = whole_model(setting_.fs, setting_.models, setting_.jobs, *in_force);
+    if (whole.status().code() != Code::kNotFound) return std::move(whole).or_throw();
+    const std::string& gone = whole.status().message();
     if (given.empty()) {
       throw Error("a fine-tuning is due, but ", gone, "; name a model to start from in the rule");
     }
@@ -143,7 +140,21 @@ Digest Watcher::whole_model(const std::optional<PublishedModel>& in_force) {
   return setting_.models.add_file(load_model(setting_.fs, given).path).or_throw();
 }
 
+// Until somebody begins it anew.
+bool Watcher::rests() {
+  const std::string& task = watch_.rule().job.task;
+  if (!setting_.versions.is_gone(task)) return false;
+  const std::string why = "the task " + task +
+                          " was taken away; a fine-tuning begins it anew, and else the rule can go "
+                          "from --watch";
+  if (why != said_) log::info("watch: rests: {}", why);
+  said_ = why;
+  watch_.failed(why);
+  return true;
+}
+
 void Watcher::submit(const JobSpec& spec) {
+  if (rests()) return;
   try {
     const uint64_t job = setting_.service.submit(spec);
     watch_.submitted(job);

@@ -31,16 +31,18 @@ class Watcher {
 
   void tick();
   std::string json() const { return watch_.json(); }
+  const WatchRule& rule() const { return watch_.rule(); }
 
  private:
   bool trains(const JobRecord& job) const;  // the rule's task
   int64_t trained() const;  // Unix seconds: the newest training that was done was submitted
   Result<WatchObservation> see(const WatchQuery& query);  // on the lane
   std::string came_back() const;                          // see WatchObservation
-  Digest whole_model(const std::optional<PublishedModel>& in_force);
+  Digest model_to_start_from(const std::optional<PublishedModel>& in_force);
   void start(std::function<Continuation()> f);
   void looked(WatchObservation observation, const std::optional<PublishedModel>& in_force);
   void submit(const JobSpec& spec);
+  bool rests();  // its task was taken away
   void drop_model();
 
   Setting setting_;

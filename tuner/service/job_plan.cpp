@@ -1,0 +1,108 @@
+#include "tuner/service/job_plan.h"
+
+#include <algorithm>
+#include <ranges>
+#include <tuple>
+
+#include "framework/core/json.h"
+#include "tuner/jobs/job_prediction.h"
+#include "tuner/jobs/store_cover.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+namespace {
+
+// Whose extractors are the same where their cuts are.
+bool extracts_alike(const JobSpec& a, const JobSpec& b) {
+  const auto key = [](const JobSpec& s) {
+    return std::tie(s.kind, s.model, s.mode, s.head, s.freeze, s.feature_dtype, s.precision,
+                    s.deterministic);
+  };
+  return key(a) == key(b);
+}
+
+// Of those that take part.
+void put_links(const StoreRegistry& stores, ForecastSetting& to) {
+  for (const std::string& name : to.stores.stores) {
+    const auto store = stores.all().find(name);
+    if (store == stores.all().end() || store->second.link.measured == 0) continue;
+    const double up = store->second.link.up;
+    to.fastest_link = std::max(to.fastest_link, up);
+    to.slowest_link = to.slowest_link == 0 ? up : std::min(to.slowest_link, up);
+  }
+}
+
+Json to_json(const Forecast& forecast) {
+  Json json = forecast.stages;
+  json["by"] = "job " + std::to_string(forecast.by);
+  return json;
+}
+
+}  // namespace
+
+JobPlan JobPlans::of(const JobSpec& spec, const StoreChoice& choice) const {
+  JobPlan plan{.stores = cover(choice), .kept = kept(spec)};
+  for (const std::string& name : choice.take) {
+    plan.photos += ports_.stores.all().at(name).photos;
+  }
+  plan.forecast = forecast_of(spec, plan);
+  return plan;
+}
+
+// A job that waits for others may need those for what nobody else has.
+StoreCover JobPlans::cover(const StoreChoice& choice) const {
+  std::vector<HeldPhotos> held;
+  for (const std::string& name : choice.take) {
+    const std::span<const Digest> photos = ports_.holders.photos_of(name);
+    held.push_back({.store = name,
+                    .photos = photos,
+                    .known = photos.size() == ports_.stores.all().at(name).photos});
+  }
+  StoreCover cover = greedy_cover(held);
+  if (!choice.waits_for.empty() || choice.strangers > 0) cover.enough = cover.stores.size();
+  return cover;
+}
+
+std::map<std::string, int64_t> JobPlans::kept(const JobSpec& spec) const {
+  std::map<std::string, int64_t> kept;
+  if (!ports_.kept || spec.mode != JobMode::kNdpipe) return kept;
+  for (const PublishedModel& version : ports_.versions.all()) {
+    const auto job = ports_.records.all().find(version.job);
+    if (job == ports_.records.all().end() || !extracts_alike(job->second.spec, spec)) continue;
+    const int64_t photos = ports_.kept(version.extractor, spec.deterministic, spec.view_rule());
+    if (photos > 0) kept[job->second.spec.cut] = photos;
+  }
+  return kept;
+}
+
+Json JobPlans::forecast_of(const JobSpec& spec, const JobPlan& plan) const {
+  ForecastSetting setting{.photos = static_cast<double>(plan.photos), .stores = plan.stores};
+  put_links(ports_.stores, setting);
+  const auto kept = plan.kept.find(spec.cut);
+  if (kept != plan.kept.end()) setting.kept = static_cast<double>(kept->second);
+  const std::map<uint64_t, JobRecord>& jobs = ports_.records.all();
+  if (const auto f = forecast(spec, setting, jobs)) {
+    Json json = to_json(*f);
+    json["stores"] = f->stores;
+    return json;
+  }
+  Json json = parse_json(prediction_of({.spec = spec}, plan.photos, jobs));
+  return json.empty() ? Json() : json;
+}
+
+Json prediction_of_done(const JobRecord& job, const Json& result,
+                        const std::vector<std::string>& took, const StoreRegistry& stores,
+                        const std::map<uint64_t, JobRecord>& jobs) {
+  const auto photos = result["report"]["photos"].get<uint64_t>();
+  ForecastSetting setting{.photos = static_cast<double>(photos),
+                          .stores = {.stores = took, .enough = took.size()},
+                          .kept = result.value("features_of_earlier_jobs", 0.0)};
+  put_links(stores, setting);
+  if (job.spec.predicted.empty()) {
+    if (const auto f = forecast(job.spec, setting, jobs)) return to_json(*f);
+  }
+  return parse_json(prediction_of(job, photos, jobs));
+}
+
+}  // namespace ndtrain::tuner

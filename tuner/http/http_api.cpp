@@ -5,7 +5,6 @@
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/limits.h"
-#include "ndp/http/metrics.h"
 #include "tuner/http/http_answer.h"
 #include "tuner/http/http_members.h"
 #include "tuner/http/http_versions.h"
@@ -13,23 +12,37 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
+namespace {
+
+Json to_json(const std::vector<UnavailableStore>& stores) {
+  Json all = Json::array();
+  for (const UnavailableStore& s : stores) {
+    all.push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
+  }
+  return all;
+}
+
+Json to_json(const JobWait& wait) { return {{"job", wait.job}, {"why", wait.why}}; }
+
+}  // namespace
+
 Json progress_json(const JobRecord& r, const TunerService& service) {
   Json json = {{"job", r.id},          {"kind", name_of(r.spec.kind)}, {"state", name_of(r.state)},
                {"message", r.message}, {"submitted", r.submitted},     {"started", r.started},
                {"ended", r.ended}};
-  if (r.state == JobState::kRunning) {
-    const JobReport::Counts counts = service.counts();
-    json["doing"] = service.doing();
-    json["runs"] = r.spec.runs;
-    json["photos"] = counts.photos;
-    json["rows"] = counts.durable;
-    json["row_bytes"] = counts.row_bytes;
-    if (const StoreChoice* choice = service.waits_for(r.id)) {
-      json["waits_for"] = Json::array();
-      for (const UnavailableStore& s : choice->waits_for) {
-        json["waits_for"].push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
-      }
-    }
+  if (const auto wait = service.waits_for_job(r.id)) json["waits_for_job"] = to_json(*wait);
+  if (r.state != JobState::kRunning) return json;
+  const auto job = service.in_progress(r.id);
+  const JobReport::Counts counts = job ? job->report.counts() : JobReport::Counts();
+  json["doing"] = service.doing(r.id);
+  json["runs"] = r.spec.runs;
+  json["photos"] = counts.photos;
+  json["rows"] = counts.durable;
+  json["row_bytes"] = counts.row_bytes;
+  json["row_bytes_of_stores"] =
+      job ? job->report.row_bytes_of_stores() : std::map<std::string, uint64_t>();
+  if (const StoreChoice* choice = service.waits_for(r.id)) {
+    json["waits_for"] = to_json(choice->waits_for);
   }
   return json;
 }
@@ -39,7 +52,9 @@ Json to_json(const StoreRecord& s) {
           {"here", s.here},
           {"drained", s.drained},
           {"photos", s.photos},
-          {"version_in_force", s.version_in_force},
+          {"collection", s.collection},
+          {"version_in_force", s.version_in_force()},
+          {"in_force", s.in_force},
           {"model_bytes", s.model_bytes},
           {"program", s.version},
           {"numerics", s.numerics},
@@ -47,7 +62,8 @@ Json to_json(const StoreRecord& s) {
           {"http", s.http},
           {"http_refused", s.http_refused},
           {"free", s.free},
-          {"deletions_due", s.deletions_due}};
+          {"deletions_due", s.deletions_due},
+          {"link", s.link.measured == 0 ? Json() : tuner::to_json(s.link)}};
 }
 
 namespace {
@@ -62,26 +78,6 @@ Json to_json(const JobRecord& r, const TunerService& service) {
   return json;
 }
 
-// 307: the client sends the same request there, body and all.
-// Without what the client shows here: a ticket does at that store, and for this alone.
-HttpResponse place_upload(TunerService& service, const HttpRequest& request,
-                          const TicketFor& ticket) {
-  const StoreRecord* const store = service.place_upload();
-  if (!store) {
-    HttpResponse r = http_error(
-        503,
-        "no PipeStore that is here takes uploads; start one with ndtrain pipestore serve --http "
-        "HOST:8421 (it says so when its disk is full, too)");
-    r.headers["Retry-After"] = "5";
-    return r;
-  }
-  HttpResponse r = answer({{"store", store->http}}, 307);
-  const std::string shown = ticket(request, store->name, "/photos");
-  r.headers["Location"] = (store->http.starts_with("https://") ? "" : "http://") + store->http +
-                          "/photos" + (shown.empty() ? "" : "?ticket=" + shown);
-  return r;
-}
-
 // Errors of what was asked for, not of the server.
 HttpResponse asked(const std::function<HttpResponse()>& f) {
   try {
@@ -91,7 +87,46 @@ HttpResponse asked(const std::function<HttpResponse()>& f) {
   }
 }
 
-HttpResponse metrics(const TunerService& service, const TunerMembers& members) {
+struct JobGauge {
+  const char *name, *help;
+};
+constexpr JobGauge kJobPhotos{"ndtrain_job_photos", "Photos of a job in progress"},
+    kJobRows{"ndtrain_job_rows", "Rows of it that are durable"},
+    kJobNetwork{"ndtrain_job_network_seconds",
+                "Seconds that the network took for a run of a job in progress"};
+
+void add_jobs(const TunerService& service, MetricsText& to) {
+  for (const JobGauge& g : {kJobPhotos, kJobRows, kJobNetwork}) to.gauges(g.name, g.help);
+  for (const auto& [id, record] : service.jobs()) {
+    const auto job = service.in_progress(id);
+    if (!job) continue;
+    const std::string number = std::to_string(id);
+    const JobReport::Counts c = job->report.counts();
+    to.gauge(kJobPhotos.name, kJobPhotos.help, {{"job", number}}, static_cast<double>(c.photos));
+    to.gauge(kJobRows.name, kJobRows.help, {{"job", number}}, static_cast<double>(c.durable));
+    for (const auto& [run, seconds] : job->report.network_seconds()) {
+      to.gauge(kJobNetwork.name, kJobNetwork.help, {{"job", number}, {"run", std::to_string(run)}},
+               seconds);
+    }
+  }
+  to.gauge("ndtrain_spool_rows", "Rows that have come and wait to be made durable", {},
+           static_cast<double>(service.rows_waiting()));
+}
+
+void add_photos_by_state(const TunerService& service, MetricsText& to) {
+  uint64_t deleting = 0;
+  for (const StoreRecord& s : service.stores()) deleting += s.deletions_due;
+  const std::pair<const char*, uint64_t> states[] = {{"trash", service.trash().photos().size()},
+                                                     {"deleting", deleting}};
+  for (const auto& [state, photos] : states) {
+    to.gauge("ndtrain_photos_by_state",
+             "Photos in the trash, and those that are still to go from stores, of each store",
+             {{"state", state}}, static_cast<double>(photos));
+  }
+}
+
+HttpResponse metrics(const TunerService& service, const TunerMembers& members,
+                     const MoreMetrics& more) {
   MetricsText m;
   std::map<std::string_view, double> by_state;
   for (const JobState s : {JobState::kQueued, JobState::kRunning, JobState::kDone,
@@ -106,18 +141,22 @@ HttpResponse metrics(const TunerService& service, const TunerMembers& members) {
     m.gauge("ndtrain_store_up", "Whether the PipeStore has a session", {{"store", s.name}}, s.here);
     m.gauge("ndtrain_store_photos", "Photos of the PipeStore", {{"store", s.name}},
             static_cast<double>(s.photos));
-    m.gauge("ndtrain_store_version", "Version in force at the PipeStore", {{"store", s.name}},
-            static_cast<double>(s.version_in_force));
+    for (const auto& [task, version] : s.in_force) {
+      m.gauge("ndtrain_store_version", "Version in force at the PipeStore",
+              {{"store", s.name}, {"task", task}}, static_cast<double>(version));
+    }
   }
-  const JobReport::Counts c = service.counts();
-  m.gauge("ndtrain_job_photos", "Photos of the job in progress", {}, static_cast<double>(c.photos));
-  m.gauge("ndtrain_job_rows", "Rows of it that are durable", {}, static_cast<double>(c.durable));
+  add_jobs(service, m);
+  add_photos_by_state(service, m);
   const JobReport::Counts all = service.total_counts();
   m.counter("ndtrain_bytes_total", "Bytes received and sent, by kind", {{"kind", "rows"}},
             static_cast<double>(all.row_bytes));
   m.counter("ndtrain_bytes_total", "Bytes received and sent, by kind", {{"kind", "models"}},
             static_cast<double>(all.model_bytes));
+  m.counter("ndtrain_network_seconds_total", "Seconds that the network took for runs of jobs", {},
+            all.network_s);
   add_metrics(members, m);
+  more(m);
   return {.body = m.text(), .type = kMetricsType};
 }
 
@@ -153,7 +192,8 @@ auto on(const WithService& with, F f) {
   };
 }
 
-Routes health_routes(const WithService& with, const TunerMembers& members) {
+Routes health_routes(const WithService& with, const TunerMembers& members,
+                     const MoreMetrics& more) {
   return {
       {"GET", "/healthz", Role::kAnyone,
        [](Request) {
@@ -165,7 +205,7 @@ Routes health_routes(const WithService& with, const TunerMembers& members) {
             return answer({{"status", "ready"}, {"stores", s.stores().size()}, {"room", s.room()}});
           })},
       {"GET", "/metrics", Role::kViewer,
-       on(with, [&members](TunerService& s, Request) { return metrics(s, members); })}};
+       on(with, [&members, more](TunerService& s, Request) { return metrics(s, members, more); })}};
 }
 
 HttpResponse job_log(TunerService& s, Request r) {
@@ -175,15 +215,48 @@ HttpResponse job_log(TunerService& s, Request r) {
   return log_from(s, number(r), given ? std::stoull(from->second.substr(0, 18)) : 0);
 }
 
-// A spec, and beside its keys `notes`, which are no part of it.
-HttpResponse submit_job(TunerService& s, Request r) {
-  Result<Json> body = read_json(r.body);
-  if (!body.ok() || !body->is_object() || !body->contains("notes")) {
-    return answer({{"job", s.submit(parse_job_spec(r.body))}}, 201);
-  }
-  const Notes notes = notes_of(body->at("notes"));
-  body->erase("notes");
-  return answer({{"job", s.submit(parse_job_spec(json_text(*body)), notes)}}, 201);
+// A spec, and beside its keys `notes`, which are no part of it. A fine-tuning without a model
+// begins with the version that is in force now.
+HttpResponse submit_job(const WithService& with, const Versions& versions, const WholeModel& whole,
+                        Request r) {
+  return asked([&] {
+    Result<Json> body = read_json(r.body);
+    Notes notes;
+    if (body.ok() && body->is_object() && body->contains("notes")) {
+      notes = notes_of(body->at("notes"));
+      body->erase("notes");
+    }
+    JobSpec spec = parse_job_spec(body.ok() ? json_text(*body) : r.body);
+    if (spec.kind == JobKind::kFinetune && spec.model.empty()) {
+      if (const auto in_force = versions.in_force(spec.task)) spec.model = to_hex(whole(*in_force));
+    }
+    return with([&](TunerService& s) {
+      return asked([&] { return answer({{"job", s.submit(spec, notes)}}, 201); });
+    });
+  });
+}
+
+// What submitting would begin with; nothing is changed.
+HttpResponse plan_job(TunerService& s, Request r) {
+  const JobSpec spec = parse_job_spec(r.body);
+  s.check(spec);
+  const StoreChoice choice = s.stores_for(spec);
+  const JobPlan plan = s.plan(spec, choice);
+  uint64_t open = 0;
+  for (const auto& [id, job] : s.jobs()) open += job.open();
+  Json json = {{"spec", parse_json(spec.text())},
+               {"stores", choice.take},
+               {"photos", plan.photos},
+               {"waits_for", to_json(choice.waits_for)},
+               {"unknown_stores", choice.strangers},
+               {"left_out", to_json(choice.left_out)},
+               {"jobs_before", open},
+               {"enough", plan.stores.enough},
+               {"by_need", plan.stores.stores},
+               {"kept", plan.kept},
+               {"forecast", plan.forecast}};
+  if (const auto wait = s.would_wait(spec)) json["waits_for_job"] = to_json(*wait);
+  return answer(json);
 }
 
 HttpResponse note_job(TunerService& s, Request r) {
@@ -200,7 +273,7 @@ HttpResponse steer_job(TunerService& s, Request r) {
   return answer(to_json(s.job(number(r)), s));
 }
 
-Routes job_routes(const WithService& with) {
+Routes job_routes(const WithService& with, const Versions& versions, const WholeModel& whole) {
   return {
       {"GET", "/jobs", Role::kViewer,
        on(with,
@@ -211,7 +284,13 @@ Routes job_routes(const WithService& with) {
             }
             return answer(all);
           })},
-      {"POST", "/jobs", Role::kOperator, on(with, submit_job), {}, {"job"}},
+      {"POST",
+       "/jobs",
+       Role::kOperator,
+       [with, &versions, whole](Request r) { return submit_job(with, versions, whole, r); },
+       {},
+       {"job"}},
+      {"POST", "/jobs/plan", Role::kViewer, on(with, plan_job)},
       {"GET", "/jobs/([0-9]{1,18})", Role::kViewer,
        on(with, [](TunerService& s, Request r) { return answer(to_json(s.job(number(r)), s)); })},
       {"GET", "/jobs/([0-9]{1,18})/log", Role::kViewer, on(with, job_log)},
@@ -257,13 +336,8 @@ Routes store_routes(const WithService& with) {
            {"store"}}};
 }
 
-Routes file_routes(const WithService& with, ModelStore& models, const TicketFor& ticket) {
-  return {{"POST",
-           "/photos",
-           {Role::kUploader, HttpScope::kPhotos},
-           on(with, [ticket](TunerService& s, Request r) { return place_upload(s, r, ticket); }),
-           {.read = false}},
-          {"GET", "/models/([0-9a-f]{64})", Role::kOperator,
+Routes file_routes(ModelStore& models) {
+  return {{"GET", "/models/([0-9a-f]{64})", Role::kOperator,
            [&models](Request r) {
              const bool here = models.read_all(digest_from_hex(r.captures.at(0))).ok();
              return here ? answer({{"model", r.captures.at(0)}}) : http_error(404, "no such model");
@@ -279,10 +353,12 @@ Routes file_routes(const WithService& with, ModelStore& models, const TicketFor&
 
 std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models,
                                             Versions& versions, const TunerMembers& members,
-                                            const TicketFor& ticket) {
+                                            const WholeModel& whole_model,
+                                            const MoreMetrics& more) {
   Routes routes = {members_route(members)};
-  for (Routes part : {health_routes(with, members), job_routes(with), store_routes(with),
-                      file_routes(with, models, ticket), version_routes(with, models, versions)}) {
+  for (Routes part :
+       {health_routes(with, members, more), job_routes(with, versions, whole_model),
+        store_routes(with), file_routes(models), version_routes(with, models, versions)}) {
     std::ranges::move(part, std::back_inserter(routes));
   }
   return routes;

@@ -1,7 +1,6 @@
 #include "tuner/http/http_dashboard.h"
 
 #include "framework/core/json.h"
-#include "framework/core/publish.h"
 #include "tuner/http/dashboard_files.h"
 
 namespace ndtrain::tuner {
@@ -37,17 +36,10 @@ HttpResponse page(std::string_view name) {
   return http_error(404, "the dashboard has no file " + std::string(name));
 }
 
-HttpResponse trace(Fs& fs, const std::string& jobs, const std::string& job) {
-  const Result<std::string> text = fs.read(join(join(jobs, job), "trace.json"));
-  if (text.ok()) return {.body = *text};
-  if (text.status().code() != Code::kNotFound) return http_error(500, text.status().message());
-  return http_error(404, "job " + job + " has no trace: it is written when a job is done");
-}
-
 }  // namespace
 
 void put_events(EventFeed& feed, const TunerService& service, const Versions& versions) {
-  Json stores = Json::array(), jobs = Json::array(), newest = versions.aliases(kDefaultTask);
+  Json stores = Json::array(), jobs = Json::array(), aliases = Json::object();
   for (const StoreRecord& s : service.stores()) {
     stores.push_back(to_json(s));
     if (s.here) stores.back().erase("last_seen");  // it changes all the time
@@ -61,11 +53,11 @@ void put_events(EventFeed& feed, const TunerService& service, const Versions& ve
   };
   put("stores", stores);
   put("jobs", jobs);
-  put("versions", newest);
+  for (const std::string& task : versions.tasks()) aliases[task] = versions.aliases(task);
+  put("versions", aliases);
 }
 
-std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
-                                                const std::string& jobs, EventFeed& feed,
+std::vector<HttpServer::Route> dashboard_routes(const WithService& with, EventFeed& feed,
                                                 const Versions& versions) {
   using Request = const HttpRequest&;
   // The page itself says nothing; what it asks for needs the reader's token.
@@ -81,8 +73,6 @@ std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
          });
          return now.status == 200 ? feed.follow() : now;
        }},
-      {"GET", "/jobs/([0-9]{1,18})/trace", Role::kViewer,
-       [&fs, jobs](Request r) { return trace(fs, jobs, r.captures.at(0)); }},
   };
 }
 

@@ -7,9 +7,8 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
-// `jobs` is the directory of the Tuner's jobs. All outlive the routes.
-std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
-                                                const std::string& jobs, EventFeed& feed,
+// All outlive the routes.
+std::vector<HttpServer::Route> dashboard_routes(const WithService& with, EventFeed& feed,
                                                 const Versions& versions);
 
 // What people follow, into the feed; on the service's thread.

@@ -16,11 +16,15 @@ bool is_digest(const std::string& text) {
 }
 
 Result<Digest> at_path(LabelDb& db, const std::string& path) {
-  const Result<int64_t> collection = db.collection(kDefaultCollection);
-  if (!collection.ok()) return collection.status();
-  const Result<int64_t> photo = db.find_photo(*collection, path);
-  if (photo.ok()) return db.digest_of(*photo);
-  if (photo.status().code() != Code::kNotFound) return photo.status();
+  const Result<std::vector<std::string>> collections = db.collections();
+  if (!collections.ok()) return collections.status();
+  for (const std::string& name : *collections) {
+    const Result<int64_t> collection = db.collection(name);
+    if (!collection.ok()) return collection.status();
+    const Result<int64_t> photo = db.find_photo(*collection, path);
+    if (photo.ok()) return db.digest_of(*photo);
+    if (photo.status().code() != Code::kNotFound) return photo.status();
+  }
   return Status(Code::kNotFound, "no photo is known at " + path +
                                      "; name it by its SHA-256, or as STORE/path, as ndtrain "
                                      "labels query shows it");

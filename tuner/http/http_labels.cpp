@@ -115,7 +115,7 @@ HttpHandler HttpLabels::on(F f) {
 
 std::vector<HttpServer::Route> HttpLabels::routes() {
   using Request = const HttpRequest&;
-  const HttpPermission see = {Role::kViewer, HttpScope::kCollection};
+  const HttpPermission see = {Role::kViewer, HttpScope::kCollection, HttpTask::kNamed};
   return {
       {"GET", "/labels", see, on([this](const Open& o, Request r) { return query(o, r); })},
       {"GET", "/labels/stats", see, on([this](const Open& o, Request) { return stats(o); })},
@@ -123,11 +123,15 @@ std::vector<HttpServer::Route> HttpLabels::routes() {
       {"GET", "/labels/accuracy", see,
        on([this](const Open& o, Request r) { return accuracy(o, r); })},
       {"GET", "/labels/diff", see, on([this](const Open& o, Request r) { return diff(o, r); })},
+      {"GET", "/labels/confusion", see,
+       on([this](const Open& o, Request r) { return confusion(o, r); })},
+      {"GET", "/labels/new-photos", see,
+       on([this](const Open& o, Request) { return new_photos(o); })},
       {"GET", "/labels/([0-9]{1,18})", see,
        on([this](const Open& o, Request r) { return history(o, r); })},
       {"PUT",
        "/labels/([0-9]{1,18})",
-       {Role::kLabeller, HttpScope::kCollection},
+       {Role::kLabeller, HttpScope::kCollection, HttpTask::kNamed},
        on([this](const Open& o, Request r) { return set(o, r); }),
        {.most = kLabelBody},
        {"label", [this](Request r) { return label_of(r); }}},
@@ -164,6 +168,8 @@ Json HttpLabels::query(const Open& o, const HttpRequest& r) const {
   if (const std::string s = text(r, "version"); !s.empty()) q.version = version_named(o, s);
   if (const std::string s = text(r, "store"); !s.empty()) q.store = got(existing_store(o.db, s));
   if (const std::string s = text(r, "after"); !s.empty()) q.after = cursor(s);
+  q.photo = number<int64_t>(r, "photo");
+  q.path = text(r, "path");
   q.min_score = number<double>(r, "min_score");
   q.max_score = number<double>(r, "max_score");
   q.since = number<int64_t>(r, "since");
@@ -219,6 +225,23 @@ Json HttpLabels::diff(const Open& o, const HttpRequest& r) const {
   const LabelDiff d = got(o.db.diff(o.collection, version_named(o, from), version_named(o, to)));
   Json json = {{"from", from}, {"to", to}};
   json.update(to_json(d));
+  return json;
+}
+
+Json HttpLabels::confusion(const Open& o, const HttpRequest& r) const {
+  const std::string name = text(r, "version", "in-force");
+  Json json = {{"version", name}, {"photos", Json::array()}};
+  for (const ConfusedPhotos& c : got(o.db.confusion(o.collection, version_named(o, name)))) {
+    json["photos"].push_back({{"truth", c.truth}, {"said", c.said}, {"photos", c.photos}});
+  }
+  return json;
+}
+
+Json HttpLabels::new_photos(const Open& o) const {
+  Json json = Json::array();
+  for (const NewPhotos& n : got(o.db.new_photos(o.collection, o.task))) {
+    json.push_back({{"day", n.day}, {"label", n.class_name}, {"photos", n.photos}});
+  }
   return json;
 }
 

@@ -37,6 +37,8 @@ class HttpLabels {
   Json review(const Open& o, const HttpRequest& request) const;
   Json accuracy(const Open& o, const HttpRequest& request) const;
   Json diff(const Open& o, const HttpRequest& request) const;
+  Json confusion(const Open& o, const HttpRequest& request) const;
+  Json new_photos(const Open& o) const;
   LabelRow current(const Open& o, const HttpRequest& request) const;  // of the photo named
   Json history(const Open& o, const HttpRequest& request) const;
   Json set(const Open& o, const HttpRequest& request) const;

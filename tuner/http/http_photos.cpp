@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "framework/core/json.h"
+#include "framework/core/text.h"
+#include "ndp/http/http_query.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -39,16 +41,26 @@ HttpResponse fetch(const std::string& address, const std::string& path, HttpTrus
                       {"X-Content-Type-Options", "nosniff"}}};
 }
 
-// The body of its answer is where the store takes requests.
-HttpResponse locate(const TunerService& service, const std::string& name, bool tokens) {
+// Copies the store, which takes requests; where it takes none, the answer says why. A token's
+// collection is the one that the request names, so the store has to be of that.
+HttpResponse locate(const TunerService& service, const std::string& name,
+                    const std::string& collection, bool tokens, StoreRecord& store) {
   for (const StoreRecord& s : service.stores()) {
     if (s.name != name) continue;
+    if (!collection.empty() && s.collection != collection) {
+      return http_error(404, "the photos of store '" + name + "' are in the collection " +
+                                 printable(s.collection, 256) + ", not in " +
+                                 printable(collection, 256));
+    }
     if (!s.here) return http_error(503, "store '" + name + "' is away");
     if (tokens && !s.takes_tickets) {
       return http_error(503,
                         "store '" + name + "' runs a program that takes no tickets: update it");
     }
-    if (!s.http.empty()) return {.body = s.http};
+    if (!s.http.empty()) {
+      store = s;
+      return {};
+    }
     if (!s.http_refused.empty()) {
       return http_error(503, "store '" + name + "' says that it is at " + s.http_refused +
                                  ", which is not where it dials from and not in its certificate");
@@ -68,8 +80,10 @@ std::vector<HttpServer::Route> photo_routes(const WithService& with, const Trust
   const HttpHandler show = [with, trust, ticket, turns](const HttpRequest& r) {
     const std::string name = r.captures.at(0), photo = "/photos/" + r.captures.at(1);
     const std::string shown = ticket(r, name, photo);
+    StoreRecord store;
+    const std::string collection = query_text(r, "collection");
     const HttpResponse where =
-        with([&](TunerService& s) { return locate(s, name, !shown.empty()); });
+        with([&](TunerService& s) { return locate(s, name, collection, !shown.empty(), store); });
     if (where.status != 200) return where;
     if (!turns->try_acquire_for(kTurn)) {
       HttpResponse busy = http_error(503, "as many photos are on their way as may be");
@@ -78,11 +92,11 @@ std::vector<HttpServer::Route> photo_routes(const WithService& with, const Trust
     }
     const std::unique_ptr<Turns, void (*)(Turns*)> turn(turns.get(),
                                                         [](Turns* t) { t->release(); });
-    return fetch(where.body, photo, trust(shown));
+    return fetch(store.http, photo + store.query(), trust(shown));
   };
   return {{"GET",
            "/stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?)",
-           {Role::kViewer, HttpScope::kPhotos},
+           {Role::kViewer, HttpScope::kCollection, HttpTask::kPhoto},
            show}};
 }
 

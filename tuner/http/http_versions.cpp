@@ -29,7 +29,7 @@ Json to_json(const PublishedModel& m, const ModelStore& models, const Versions& 
              const TunerService& service) {
   Json stores = Json::array();
   for (const StoreRecord& s : service.stores()) {
-    if (s.version_in_force == m.version) stores.push_back(s.name);
+    if (s.runs(m.version)) stores.push_back(s.name);
   }
   return {{"version", m.version},
           {"task", m.task},
@@ -78,6 +78,15 @@ PublishedModel existing(const Versions& versions, uint64_t version) {
   const std::optional<PublishedModel> model = versions.find(version);
   if (!model) throw Error("there is no version ", version);
   return *model;
+}
+
+// Throws Error where a rollback would.
+Json rollback_preview(const Versions& versions, const std::string& task) {
+  const std::optional<uint64_t> before = versions.in_force_before(task);
+  if (!before) throw Error("no version", of_task(task), " was in force before the one that is");
+  return {{"task", task},
+          {"from", versions.in_force(task)->version},
+          {"to", existing(versions, *before).version}};
 }
 
 Json note(const TunerService& service, const ModelStore& models, Versions& versions,
@@ -180,6 +189,8 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
        }),
        {},
        promotion},
+      {"GET", "/versions/rollback", Role::kViewer,
+       on([&](TunerService&, Request r) { return rollback_preview(versions, task_of(r)); })},
       {"POST",
        "/versions/rollback",
        Role::kOperator,

@@ -1,5 +1,5 @@
 // What the page asks of the Tuner.
-import {find} from "./dom.js";
+import {el, find} from "./dom.js";
 
 const kToken = "ndtrain token";
 let asking = null;  // the dialog, while it is open
@@ -51,13 +51,26 @@ export const find_one = (path) => get(path).catch((e) => {
   if (e.status === 404) return null;
   throw e;
 });
-export const put = async (path, body) =>
-  json(await request(path, {method: "PUT", body: JSON.stringify(body)}));
+const send = (method) => async (path, body) =>
+  json(await request(path, {method, body: body === undefined ? undefined : JSON.stringify(body)}));
+export const put = send("PUT");
+export const post = send("POST");
+export const remove = send("DELETE");
 
 export const query = (path, values) => {
   const given = Object.entries(values).filter(([, v]) => v !== "" && v !== undefined);
   return `${path}?${new URLSearchParams(given)}`;
 };
+
+// A link that keeps what `path` answers as a file: a link by itself could carry no token.
+export const file_link = (path, name) => el("a", {href: path, download: name, click: async (e) => {
+  e.preventDefault();
+  const response = await request(path);
+  if (!response.ok) return;
+  const address = URL.createObjectURL(await response.blob());
+  el("a", {href: address, download: name}).click();
+  URL.revokeObjectURL(address);
+}}, name);
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -76,10 +89,21 @@ function deliver(block, on) {
   if (event && on[event]) on[event](JSON.parse(field("data")));
 }
 
+// {task: {alias: version}}, as the events have it.
+function aliases_of(versions) {
+  const tasks = {};
+  for (const v of versions) {
+    tasks[v.task] ??= {};
+    for (const alias of v.aliases) tasks[v.task][alias] = v.version;
+  }
+  return tasks;
+}
+
 // As many follow the events as may.
 async function look(on, say) {
   on.stores(await get("/stores"));
   on.jobs((await get("/jobs")).reverse().slice(0, 20));
+  on.versions(aliases_of(await get("/versions")));
   say("looks every 15 s", "good");
   await sleep(15000);
 }

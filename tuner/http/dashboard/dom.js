@@ -29,6 +29,17 @@ export function table(heads, rows) {
       el("tr", {}, cells.map((c, i) => el("td", {class: kind(i)}, c))))));
 }
 
+// For a <dl>.
+export const fact = (name, ...value) => el("div", {}, el("dt", {}, name), el("dd", {}, ...value));
+
+// A name, a share of the widest bar, and what it stands for in words.
+export const share_bar = (name, share, text) => el("div", {class: "share"},
+  el("span", {class: "of"}, name),
+  svg("svg", {viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true"},
+    svg("rect", {width: 100, height: 10, class: "track"}),
+    svg("rect", {width: (100 * share).toFixed(2), height: 10, class: "fill"})),
+  el("span", {class: "muted"}, text));
+
 export const empty = (...text) => el("p", {class: "empty"}, ...text);
 
 export const count = (n) => n.toLocaleString("en");
@@ -65,6 +76,11 @@ export function bar(fraction, name) {
   const node = el("progress", {max: 1, "aria-label": name});
   if (fraction !== undefined) node.value = fraction;
   return node;
+}
+
+// What is said already is not said again to who listens.
+export function say(id, text) {
+  if (find(id).textContent !== text) find(id).textContent = text;
 }
 
 // {photos, agree, accuracy, low, high} as a share with its interval, in words and drawn.

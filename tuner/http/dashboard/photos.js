@@ -1,6 +1,7 @@
 // Pictures of the stores, through the Tuner: an address in an <img> could carry no token.
 import {request} from "./api.js";
 import {el} from "./dom.js";
+import {of_collection} from "./task.js";
 
 const kAtOnce = 6, kKept = 400;
 const waiting = [];
@@ -37,7 +38,7 @@ async function load(path) {
 }
 
 const path_of = (row, kind) =>
-  `/stores/${encodeURIComponent(row.held_by)}/photos/${row.id}${kind}`;
+  of_collection(`/stores/${encodeURIComponent(row.held_by)}/photos/${row.id}${kind}`);
 
 async function show(box, path, name) {
   try {

@@ -1,10 +1,11 @@
 // Photos for a person to look at: half drawn at random, half the least certain.
-import {find_one, get, put, query} from "./api.js";
+import {find_one, put} from "./api.js";
 import {agreement, badge, count, el, find, percent} from "./dom.js";
 import {load_ahead, whole_photo} from "./photos.js";
+import {chosen, of_task} from "./task.js";
 
-const kSample = 100, kChoices = 9;
-let sample = null, at = 0, classes = [], picked = 0, answered = 0, saving = false;
+const kSample = 100, kChoices = 9, kSaid = "ndtrain review classes";
+let sample = null, at = 0, classes = [], picked = 0, answered = 0, saving = false, of = "";
 
 // The same tab draws the same photos again, less those that were answered.
 function seed() {
@@ -13,11 +14,23 @@ function seed() {
   return kept;
 }
 
+// Those that were said in this tab, first said first: where there are more than keys, they have one.
+const said = () => JSON.parse(sessionStorage.getItem(kSaid) ?? "[]").filter((name) => classes.includes(name));
+
+function remember(name) {
+  if (!classes.includes(name)) classes.push(name);
+  if (!said().includes(name)) sessionStorage.setItem(kSaid, JSON.stringify([...said(), name]));
+}
+
+function in_order() {
+  return classes.length <= kChoices ? classes : [...said(), ...classes.filter((name) => !said().includes(name))];
+}
+
 // Names that fit what is typed, those that begin with it first; what is typed itself if it is new.
 function choices() {
   const typed = find("review_class").value.trim(), low = typed.toLowerCase();
   const rank = (name) => (name.toLowerCase().startsWith(low) ? 0 : 1);
-  const fit = classes.filter((c) => c.toLowerCase().includes(low) && (typed || c !== sample[at]?.label))
+  const fit = in_order().filter((c) => c.toLowerCase().includes(low) && (typed || c !== sample[at]?.label))
     .sort((a, b) => rank(a) - rank(b)).slice(0, kChoices)
     .map((name) => ({name, fresh: false}));
   return typed && !classes.includes(typed) ? [...fit, {name: typed, fresh: true}] : fit;
@@ -59,12 +72,12 @@ function draw() {
 }
 
 async function draw_accuracy() {
-  const accuracy = await find_one("/labels/accuracy").catch(() => null);
+  const accuracy = await find_one(of_task("/labels/accuracy")).catch(() => null);
   find("review_accuracy").replaceChildren(...(!accuracy
     ? [el("p", {class: "muted"}, "No version is in force yet.")]
-    : [el("h4", {}, "Photos drawn at random: how good it is on the whole collection"),
+    : [el("h4", {}, "Photos drawn at random since it was made: how good it is on the whole collection"),
       agreement(accuracy.at_random),
-      el("h4", {}, "All photos that people and imports have labelled"), agreement(accuracy.all)]));
+      el("h4", {}, "All photos that people and imports have labelled; it may be trained on them"), agreement(accuracy.all)]));
 }
 
 async function answer(name) {
@@ -72,10 +85,10 @@ async function answer(name) {
   if (!row || saving) return;
   saving = true;
   try {
-    await put(`/labels/${row.photo}`, {label: name, at_random: row.at_random});
+    await put(of_task(`/labels/${row.photo}`), {label: name, at_random: row.at_random});
     if (!row.said) ++answered;
     row.said = name;
-    if (!classes.includes(name)) classes.push(name);
+    remember(name);
     find("review_said").textContent = `Kept: ${row.path} shows ${name}.`;
     ++at;
     find("review_class").blur();
@@ -110,12 +123,12 @@ function press(e) {
   if (find("review").hidden || find("token").open || e.ctrlKey || e.metaKey || e.altKey) return;
   if (e.target === find("review_class")) return type(e);
   if (e.key === "Enter" && e.target.matches("button, a")) return;  // that one is meant
-  const chosen = sample?.[at] && choices()[Number(e.key) - 1];
+  const picked = sample?.[at] && choices()[Number(e.key) - 1];
   if (e.key === "Enter") answer(sample?.[at]?.said ?? sample?.[at]?.label);
   else if (e.key === "s") move(1);
   else if (e.key === "b") move(-1);
   else if (e.key === "/") find("review_class").focus();
-  else if (e.key >= "1" && e.key <= "9" && chosen) answer(chosen.name);
+  else if (e.key >= "1" && e.key <= "9" && picked) answer(picked.name);
   else return;
   e.preventDefault();
 }
@@ -140,9 +153,10 @@ export function set_up_review() {
 
 export async function show_review() {
   draw_accuracy();
-  if (sample?.length > 0) return;
+  if (sample?.length > 0 && of === chosen()) return;
+  of = chosen();
   const [photos, stats] = await Promise.all([
-    find_one(query("/labels/review", {n: kSample, seed: seed()})), find_one("/labels/stats")]);
+    find_one(of_task("/labels/review", {n: kSample, seed: seed()})), find_one(of_task("/labels/stats"))]);
   sample = photos ?? [];
   classes = stats?.classes ?? [];
   at = answered = 0;

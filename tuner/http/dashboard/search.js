@@ -1,24 +1,24 @@
-import {find_one, get, query} from "./api.js";
-import {badge, count, el, find, percent} from "./dom.js";
+import {find_one, get} from "./api.js";
+import {count, el, find, percent} from "./dom.js";
+import {said_by} from "./photo.js";
 import {thumbnail} from "./photos.js";
+import {chosen, of_task} from "./task.js";
 
 const kPage = 60;
-const kSources = {human: "a person", import: "an import", folder: "its folder"};
-let asked = {}, next = null, shown = 0, asking = 0;
+let asked = {}, next = null, shown = 0, asking = 0, of = "";
 
 function tile(row) {
-  const by = row.source === "model" ? `version ${row.version ?? "unknown"}` : kSources[row.source];
-  return el("figure", {title: row.path}, thumbnail(row),
+  return el("figure", {title: row.path}, el("a", {href: `#photo/${row.photo}`, "aria-label": `${row.label}, ${row.path}`}, thumbnail(row)),
     el("figcaption", {},
       el("strong", {}, row.label), row.score === undefined ? "" : ` ${percent(row.score, 0)}`,
-      el("span", {class: "muted"}, `by ${by}`),
+      el("span", {class: "muted"}, `by ${said_by(row)}`),
       el("span", {class: "muted path"}, row.path)));
 }
 
 async function page() {
   const mine = ++asking;
   try {
-    const found = await get(query("/labels", {...asked, limit: kPage, after: next ?? ""}));
+    const found = await get(of_task("/labels", {...asked, limit: kPage, after: next ?? ""}));
     if (mine !== asking) return;
     next = found.next;
     shown += found.rows.length;
@@ -33,8 +33,13 @@ async function page() {
   find("more").hidden = next === null;
 }
 
+// Days are of the reader's clock, the last one to its end.
+const seconds = (day, time) => (day ? Math.floor(new Date(`${day}T${time}`) / 1000) : "");
+
 function search() {
   asked = Object.fromEntries(new FormData(find("search")));
+  asked.since = seconds(asked.since, "00:00:00");
+  asked.until = seconds(asked.until, "23:59:59");
   [next, shown] = [null, 0];
   find("results").replaceChildren();
   page();
@@ -49,8 +54,12 @@ export function set_up_search() {
 }
 
 export async function show_labels() {
-  if (shown === 0) search();
-  const stats = await find_one("/labels/stats");
+  if (shown === 0 || of !== chosen()) search();
+  of = chosen();
+  const [stats, stores] = await Promise.all([find_one(of_task("/labels/stats")), get("/stores")]);
   const names = Object.entries(stats?.by_class ?? {});
   find("classes").replaceChildren(...names.map(([name, n]) => el("option", {value: name}, count(n))));
+  const select = find("search").elements.store, before = select.value;
+  select.replaceChildren(el("option", {value: ""}, "any store"), ...stores.map((s) => el("option", {value: s.store}, s.store)));
+  select.value = before;
 }

@@ -1,4 +1,5 @@
 import {badge, bytes, count, el, empty, find, table, when} from "./dom.js";
+import {task} from "./task.js";
 
 const kHeads = [
   {name: "Store"}, {name: "Photos", number: true}, {name: "Version in force"},
@@ -12,9 +13,10 @@ function state(store) {
 }
 
 function version(store) {
-  if (!store.version_in_force) return el("span", {class: "muted"}, "none yet");
-  const behind = production && store.version_in_force !== production;
-  return [String(store.version_in_force), behind ? [" ", badge("behind", "warn")] : []].flat();
+  const here = store.in_force[task()] ?? 0;  // of the task that the pages are about
+  if (!here) return el("span", {class: "muted"}, "none yet");
+  const behind = production && here !== production;
+  return [String(here), behind ? [" ", badge("behind", "warn")] : []].flat();
 }
 
 function draw() {

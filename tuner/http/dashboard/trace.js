@@ -1,4 +1,5 @@
 // A job's trace (Chrome's trace format) as a timeline.
+import {file_link} from "./api.js";
 import {el, empty, find, svg} from "./dom.js";
 
 const kLane = 26, kGap = 8, kLeft = 130, kRight = 16, kAxis = 26;
@@ -69,20 +70,13 @@ function draw(groups, width) {
 let groups = [];
 const area = () => find("trace").querySelector(".timeline");
 
-// job 0: there is none; trace null: it has none.
+// null: the job has none.
 export function show_trace(job, trace) {
-  find("trace_title").textContent = job ? `Trace of job ${job}` : "Trace";
   groups = trace ? lanes_of(trace) : [];
-  if (groups.length === 0) {
-    return find("trace").replaceChildren(empty(job
-      ? "Nothing was measured in this job." : "Here the last job is drawn once it is done."));
-  }
-  const file = new Blob([JSON.stringify(trace)], {type: "application/json"});
+  if (groups.length === 0) return find("trace").replaceChildren(empty("It is drawn once the job is done."));
   find("trace").replaceChildren(el("div", {class: "timeline"}),
-    el("p", {class: "lead"},
-      el("a", {href: `/jobs/${job}/trace`, download: `job-${job}-trace.json`, click: (e) => {
-        e.currentTarget.href = URL.createObjectURL(file);  // a link could carry no token
-      }}, "trace.json"), ` (${Math.ceil(file.size / 1000)} KB) opens in chrome://tracing and in Perfetto too.`));
+    el("p", {class: "lead"}, file_link(`/jobs/${job}/trace`, `job-${job}-trace.json`),
+      " opens in chrome://tracing and in Perfetto too."));
   resize();
 }
 

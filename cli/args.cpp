@@ -80,11 +80,14 @@ std::vector<std::string> with_minus_words_last(const std::vector<std::string>& w
 
 // The word of the command line that is not a flag of the verb, if that is what is wrong.
 std::string explain(const std::vector<std::string>& words, const std::vector<std::string>& names,
-                    const std::string& what) {
+                    const std::map<std::string, std::string>& lacked, const std::string& what) {
   for (const std::string& word : words) {
     if (!word.starts_with("--") || word == "--") continue;
     const std::string name = word.substr(2, word.find('=') - 2);
     if (std::ranges::find(names, name) != names.end()) continue;
+    if (const auto at = lacked.find(name); at != lacked.end()) {
+      return "there is no --" + name + " here: " + at->second;
+    }
     const std::string near = nearest_flag(name, names);
     return "there is no --" + name + (near.empty() ? "" : "; did you mean --" + near + "?");
   }
@@ -177,7 +180,7 @@ Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
     }
     take_repeated(spec, again, last);
   } catch (const cxxopts::exceptions::exception& e) {
-    throw UsageError(explain(words, names, e.what()));
+    throw UsageError(explain(words, names, spec.lacked_, e.what()));
   }
 }
 

@@ -67,6 +67,9 @@ class ArgsSpec {
   // only.
   void minus_words() { minus_words_ = true; }
 
+  // A flag of other verbs that this one does not have, and why: whoever gives it is told so.
+  void lacks(std::string_view flag, std::string_view why) { lacked_.emplace(flag, why); }
+
   const std::vector<Flag>& flags() const { return flags_; }  // in the order of their declaration
   const std::vector<Positional>& arguments() const { return arguments_; }
   std::vector<std::string> names() const;  // of the flags, the long ones
@@ -77,6 +80,7 @@ class ArgsSpec {
   std::string verb_, heading_;
   bool minus_words_ = false;
   std::vector<Flag> flags_;
+  std::map<std::string, std::string> lacked_;
   std::vector<Positional> arguments_;
 };
 

@@ -6,6 +6,7 @@
 #include "cli/archive.h"
 #include "cli/state_backup.h"
 #include "cli/verb.h"
+#include "ndp/pipestore/daemon.h"
 #include "ndp/wire/state_directory.h"
 
 namespace ndtrain::cli {
@@ -62,6 +63,9 @@ int run_backup(Context& context, const Args& args) {
   Fs& fs = context.fs();
   const std::string path = args.required("STATE"), out = args.required("out");
   const std::string role = role_of(fs, path);
+  if (role == kRoleOfSeveral) {
+    throw Error(path, " has a directory for each collection: back up each, as ", path, "/NAME");
+  }
   if (fs.exists(out)) throw Error(out, " exists; a backup replaces nothing");
   const Result<StateDirectory> state = StateDirectory::open(fs, path, role);
   const bool at_work = state.status().code() == Code::kExists;

@@ -31,19 +31,28 @@ class RowsFromMemory final : public RowProducer {
 
   uint64_t photos() const override { return inventory_.photos.size(); }
   Result<StoreInventory> scan() override { return inventory_; }
-  Result<RowDelivery::RowSize> open(const wire::Job&, const std::string&,
-                                    const std::string&) override {
-    return RowDelivery::RowSize{.bytes = row_bytes_};
-  }
-  Result<Made> make(std::span<const size_t> places) override {
-    Made made;
-    for (const size_t place : places) {
-      made.rows.emplace_back(buffer_, place % (3 * row_bytes_), row_bytes_);
-    }
-    return made;
+  Result<std::unique_ptr<JobRows>> open(const wire::Job&, std::shared_ptr<const StoreInventory>,
+                                        const std::string&, const std::string&) override {
+    return std::unique_ptr<JobRows>(std::make_unique<Slices>(*this));
   }
 
  private:
+  class Slices final : public JobRows {
+   public:
+    explicit Slices(const RowsFromMemory& of) : of_(of) {}
+    RowDelivery::RowSize row() const override { return {.bytes = of_.row_bytes_}; }
+    Result<Made> make(std::span<const size_t> places) override {
+      Made made;
+      for (const size_t place : places) {
+        made.rows.emplace_back(of_.buffer_, place % (3 * of_.row_bytes_), of_.row_bytes_);
+      }
+      return made;
+    }
+
+   private:
+    const RowsFromMemory& of_;
+  };
+
   size_t row_bytes_;
   StoreInventory inventory_;
   std::string buffer_;
@@ -117,10 +126,11 @@ int run_bench_intake(Context& context, const Args& args) {
   spec.kind = JobKind::kEvaluate;
   spec.model = to_hex(models.add("no model").or_throw());
   const uint64_t job = service.submit(spec);
-  while (service.counts().durable == 0 && service.job(job).open()) turn(service, events, lanes);
+  while (durable_rows(service, job) == 0 && service.job(job).open()) turn(service, events, lanes);
   const auto start = std::chrono::steady_clock::now();
-  const auto before = static_cast<double>(service.counts().durable);
-  while (service.job(job).open() && service.counts().durable < photos) turn(service, events, lanes);
+  const auto before = static_cast<double>(durable_rows(service, job));
+  while (service.job(job).open() && durable_rows(service, job) < photos)
+    turn(service, events, lanes);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   while (service.job(job).open()) turn(service, events, lanes);

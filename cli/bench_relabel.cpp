@@ -10,7 +10,9 @@
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "models/zoo.h"
+#include "ndp/engine/feature_rows.h"
 #include "ndp/jobs/transfer.h"
+#include "ndp/pipestore/network.h"
 #include "ndp/pipestore/photo_row_producer.h"
 #include "tuner/work/default_job_factory.h"
 
@@ -34,10 +36,8 @@ class KeptFeatures final : public PhotoRowProducer {
     std::ranges::sort(inventory_.photos, {}, &StorePhoto::digest);
   }
   const StoreInventory& inventory() const { return inventory_; }
-  Result<StoreInventory> scan() override {
-    take(inventory_);
-    return inventory_;
-  }
+  uint64_t photos() const override { return inventory_.photos.size(); }
+  Result<StoreInventory> scan() override { return inventory_; }
 
  private:
   StoreInventory inventory_;
@@ -89,10 +89,10 @@ class BenchRelabel {
     const auto relabel = [&] {
       const auto start = std::chrono::steady_clock::now();
       const uint64_t job = service.submit({.kind = JobKind::kRelabel});
-      const auto labelling = [&] { return service.counts().durable > 0; };
+      const auto labelling = [&] { return durable_rows(service, job) > 0; };
       while (!labelling() && service.job(job).open()) turn(service, events, lanes);
       const auto first = std::chrono::steady_clock::now();
-      const auto before = static_cast<double>(service.counts().durable);
+      const auto before = static_cast<double>(durable_rows(service, job));
       while (service.job(job).open()) turn(service, events, lanes);
       if (service.job(job).state != JobState::kDone) throw Error(service.job(job).message);
       const auto end = std::chrono::steady_clock::now();
@@ -143,7 +143,7 @@ class BenchRelabel {
   void fill(KeptFeatures& producer) {
     const Network network(load_model(context_.fs(), part(1, "extractor")),
                           std::make_unique<ModelFile>(load_model(context_.fs(), part(1, "head"))),
-                          true, devices_.get(false), 1);
+                          true, devices_.get(false), EngineOptions{.batch = 1});
     FeatureRows features(&producer.cache(), network.features());
     Rng rng(1, "features");
     std::vector<std::byte> row(network.row_bytes());

@@ -22,6 +22,12 @@ void turn(Service& service, LinkEvents<Message>& events, ThreadLanes& lanes) {
   service.tick();
 }
 
+// Of a job in progress, so far; 0 of any other.
+inline uint64_t durable_rows(const TunerService& service, uint64_t job) {
+  const auto active = service.in_progress(job);
+  return active ? active->report.counts().durable : 0;
+}
+
 // Serves the Tuner at `address` with rows of `producer` until `stop`.
 inline void run_store(Context& context, const std::string& state_path, const std::string& address,
                       RowProducer& producer, const std::atomic<bool>& stop) {

@@ -7,7 +7,7 @@ namespace {
 
 // Flags that are given may keep a method out.
 bool goes_with(const ExchangeMethod& method, const Args& args) {
-  if (method.sync == "sparse") return !args.given("clip-norm");
+  if (method.sync == "sparse") return !args.given("clip-norm") && !args.given("layer-decay");
   const bool is_local = std::holds_alternative<LocalStepsOptions>(method.options);
   return !(is_local && args.text("compute") == "f16");
 }

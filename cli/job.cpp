@@ -15,6 +15,7 @@
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "ndp/jobs/model_file.h"
+#include "tuner/jobs/job_prediction.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -32,10 +33,19 @@ std::string when(const Json& seconds) {
   return text;
 }
 
+// "waits for job 3: both train, ..."; "": for none.
+std::string wait_text(const Json& job) {
+  if (!job.contains("waits_for_job")) return "";
+  const Json& wait = job["waits_for_job"];
+  return fmt::format("waits for job {}: {}", wait["job"].get<uint64_t>(),
+                     wait["why"].get<std::string>());
+}
+
 std::string summary(const Json& job) {
   const Json& result = job["result"];
   const std::string message = job["message"];
   const std::string without = message.empty() ? "" : ", " + message;
+  if (const std::string wait = wait_text(job); !wait.empty()) return wait;
   if (job["state"] == "done" && result.contains("top1")) {
     const Json& top1 = result["top1"];
     return (top1.is_null() ? "top-1 -" : fmt::format("top-1 {:.4f}", top1.get<double>())) + without;
@@ -85,6 +95,19 @@ Json follow(Context& context, const TunerClient& tuner, uint64_t id) {
   }
 }
 
+// What was predicted of each stage beside what it took.
+std::string predicted_text(const Json& report) {
+  const Json predicted = report.value("predicted", Json::object());
+  std::string text;
+  for (const char* stage : kPredictedStages) {
+    if (!predicted.contains(stage) || !report.contains(stage)) continue;
+    text +=
+        fmt::format("{:<32} {:.6g}, predicted by {}: {:.6g}\n", stage, report[stage].get<double>(),
+                    predicted["by"].get<std::string>(), predicted[stage].get<double>());
+  }
+  return text;
+}
+
 void show(Context& context, const Json& job) {
   const std::string message = job["message"];
   const bool done = job["state"] == "done";
@@ -95,7 +118,8 @@ void show(Context& context, const Json& job) {
       done || message.empty() ? "" : ": " + message, when(job["submitted"]), when(job["started"]),
       when(job["ended"]));
   text += notes_text(notes_in(job));
-  if (job["state"] == "running") text += "now        " + summary(job) + "\n";
+  if (job["state"] == "running" || job.contains("waits_for_job"))
+    text += "now        " + summary(job) + "\n";
   for (const Json& s : job["result"].value("left_out_stores", Json::array())) {
     text += fmt::format("{:<32} {}: {} photos, {}\n", "left out", s["store"].get<std::string>(),
                         s["photos"].get<uint64_t>(), s["why"].get<std::string>());
@@ -118,6 +142,7 @@ void show(Context& context, const Json& job) {
       text += fmt::format("{:<32} {:.6g}\n", w["what"].get<std::string>() + ", joules",
                           w["joules"].get<double>());
     }
+    text += predicted_text(job["result"]["report"]);
     for (const auto& [key, value] : job["result"]["report"].items()) {
       if (value.is_number()) text += fmt::format("{:<32} {:.6g}\n", key, value.get<double>());
     }
@@ -141,13 +166,7 @@ Json stores_of(const std::string& text) {
   if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); })) {
     return try_parse_json(text);
   }
-  Json names = Json::array();
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    names.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return names;
+  return parts_of({text});
 }
 
 // An older Tuner does not know the key: it is there where it says something.
@@ -155,11 +174,6 @@ std::string with_notes(const JobSpec& spec, const Notes& notes) {
   Json json = parse_json(spec.text());
   if (!notes.empty()) json["notes"] = ndp::to_json(notes);
   return json_text(json);
-}
-
-int64_t stores_at_work(const TunerClient& tuner) {
-  const Json stores = tuner.get("/stores");
-  return std::ranges::count_if(stores, [](const Json& s) { return !s["drained"].get<bool>(); });
 }
 
 // As a job's spec has it.
@@ -214,9 +228,7 @@ void refuse_flags_of_others(const Args& args, const std::string& kind) {
 
 void declare_job_submit(ArgsSpec& args) {
   args.positional("KIND", "finetune, relabel or eval");
-  args.flag("m,model",
-            "an ONNX file or a run directory; relabel and eval take the version in "
-            "force without it",
+  args.flag("m,model", "an ONNX file or a run directory (default: the task's version in force)",
             "MODEL");
   args.flag("stores",
             "which stores the job is for: all that the Tuner knows; N, so many; or their names, as "
@@ -237,7 +249,7 @@ void declare_job_submit(ArgsSpec& args) {
             "the classifier: without -m its version in force is taken, and a fine-tuning publishes "
             "its next one",
             "NAME", std::string(kDefaultTask));
-  args.flag("collection", "collection of photos that labels are of, people's or a model's", "NAME",
+  args.flag("collection", "of the stores' photos, which take part, and of labels", "NAME",
             std::string(kDefaultCollection));
   declare_notes(args, "the job");
   args.flag("no-publish", "finetune: keep the model, and put nothing in force");
@@ -279,9 +291,14 @@ int run_job_submit(Context& context, const Args& args) {
   try {
     spec = parse_job_spec(json_text(json));
     // An older Tuner does not say it.
-    read_training(context, args, spec,
-                  {.room = [&] { return tuner.get("/readyz").value("room", int64_t{0}); },
-                   .stores = [&] { return stores_at_work(tuner); }});
+    read_training(
+        context, args, spec,
+        {.room = [&] { return tuner.get("/readyz").value("room", int64_t{0}); },
+         .stores =
+             [&] {
+               return args.has("profile") ? stores_measured_by(tuner) : stores_known_to(tuner);
+             },
+         .plan = [&](const JobSpec& job) { return tuner.post("/jobs/plan", job.text()); }});
   } catch (const UsageError&) {
     throw;
   } catch (const Error& e) {
@@ -381,16 +398,23 @@ int run_job_resume(Context& context, const Args& args) {
 void declare_store_ls(ArgsSpec& args) { declare_http(args); }
 int run_store_ls(Context& context, const Args& args) {
   const Json stores = TunerClient(args).get("/stores");
-  std::string text = fmt::format("{:<20} {:<8} {:>9}  {:>7}  {:<14}\n", "store", "state", "photos",
-                                 "version", "last seen");
+  const bool one = std::ranges::all_of(
+      stores, [](const Json& s) { return s["collection"] == std::string(kDefaultCollection); });
+  std::string text = fmt::format("{:<20} {:<8} {:>9}  {:>7}  {:<14}{}\n", "store", "state",
+                                 "photos", "version", "last seen", one ? "" : "  collection");
   for (const Json& s : stores) {
     const bool here = s["here"], drained = s["drained"];
-    text += fmt::format("{:<20} {:<8} {:>9}  {:>7}  {:<14}\n", s["store"].get<std::string>(),
+    text += fmt::format("{:<20} {:<8} {:>9}  {:>7}  {:<14}{}\n", s["store"].get<std::string>(),
                         drained ? "drained"
                         : here  ? "here"
                                 : "away",
                         s["photos"].get<uint64_t>(), s["version_in_force"].get<uint64_t>(),
-                        when(s["last_seen"]));
+                        when(s["last_seen"]), one ? "" : "  " + s["collection"].get<std::string>());
+    for (const auto& [task, version] : s["in_force"].items()) {
+      if (task != std::string(kDefaultTask)) {
+        text += fmt::format("{:>48}  of task {}\n", version.get<uint64_t>(), task);
+      }
+    }
   }
   context.print(stores, text);
   return kOk;

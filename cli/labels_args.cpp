@@ -21,6 +21,7 @@ OpenLabels open_labels(const Args& args, bool to_read) {
 void declare_conditions(ArgsSpec& args) {
   const ArgsSpec::Heading heading(args, "Conditions");
   args.flag("label", "only this class", "NAME");
+  args.flag("path", "only photos that have this in their path", "TEXT");
   args.flag("min-score", "only scores of at least this", "X");
   args.flag("max-score", "only scores of at most this", "X");
   args.flag("source", "only labels by human, import, folder or model", "NAME");
@@ -34,6 +35,7 @@ void declare_conditions(ArgsSpec& args) {
 LabelQuery query_of(const OpenLabels& o, const Args& args) {
   LabelQuery q{.collection = o.collection, .task = o.task};
   if (args.has("label")) q.class_id = class_named(o, args.text("label"));
+  q.path = args.text("path");
   if (args.has("min-score")) q.min_score = args.number("min-score");
   if (args.has("max-score")) q.max_score = args.number("max-score");
   if (args.has("store")) q.store = existing_store(*o.db, args.text("store")).or_throw();

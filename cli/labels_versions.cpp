@@ -162,7 +162,8 @@ int run_labels_accuracy(Context& context, const Args& args) {
   json.update(to_json(a));
   context.print(json,
                 fmt::format("version {}, {} photos that people or imports have labelled\n"
-                            "drawn at random  {}all              {}",
+                            "drawn at random since it was made  {}"
+                            "all, it may be trained on them     {}",
                             name_of(version), a.truths, text_of(a.at_random), text_of(a.all)));
   return kOk;
 }

@@ -34,6 +34,10 @@ void declare_optimizer(ArgsSpec& args) {
   args.flag("eps", "added to what adam, adamw and rmsprop divide by (default: 1e-8)", "X");
   args.flag("amsgrad", "adam and adamw divide by the largest second moment so far");
   args.flag("weight-decay", "weight decay", "X", "0");
+  args.flag("layer-decay",
+            "each layer learns at X times the rate of the one behind it, the last one at --lr; "
+            "layers are those that --freeze N counts (default: 1, all alike)",
+            "X");
   args.flag(
       "clip-norm",
       "the gradients of a step are shortened to this norm, all together (default: not at all)",
@@ -60,6 +64,7 @@ OptimizerConfig optimizer_of(const Args& args) {
   c.centered = args.on("centered");
   c.amsgrad = args.on("amsgrad");
   c.weight_decay = args.number("weight-decay");
+  if (args.has("layer-decay")) c.layer_decay = args.number("layer-decay");
   if (args.has("clip-norm")) c.clip_norm = args.number("clip-norm");
   if (args.has("ema")) {
     c.ema = args.number("ema");

@@ -10,17 +10,6 @@ using namespace ndp;
 
 namespace {
 
-// As part of an address.
-std::string encoded(const std::string& path) {
-  std::string out;
-  for (const char c : path) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) ||
-                       std::string_view("-._~/").find(c) != std::string_view::npos;
-    out += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return out;
-}
-
 std::string names(const Json& stores) {
   std::string all;
   for (const Json& s : stores) all += (all.empty() ? "" : ", ") + s.get<std::string>();
@@ -73,7 +62,7 @@ int run_photos_rm(Context& context, const Args& args) {
   Json all = Json::array();
   std::string text;
   for (const std::string& photo : args.list("PHOTO")) {
-    const std::string path = encoded(photo);
+    const std::string path = url_path(photo);
     if (args.on("dry-run")) {
       text += preview_of(photo, all.emplace_back(tuner.get("/trash/" + path)), now) + "\n";
     } else if (now) {
@@ -115,7 +104,7 @@ int run_photos_restore(Context& context, const Args& args) {
   Json all = Json::array();
   std::string text;
   for (const std::string& photo : args.list("PHOTO")) {
-    all.push_back(tuner.post("/restore/" + encoded(photo)));
+    all.push_back(tuner.post("/restore/" + url_path(photo)));
     text += photo + " is restored\n";
   }
   context.print(all, text);

@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <optional>
 
 #include "cli/computing_args.h"
 #include "cli/role_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
+#include "framework/core/text.h"
 #include "ndp/pipestore/daemon.h"
+#include "ndp/wire/message_limits.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -14,7 +18,14 @@ using namespace ndp;
 namespace {
 
 void declare_store(ArgsSpec& args) {
-  args.flag("photos", "the photos, a directory (required)", "DIR");
+  args.flag("photos",
+            "the photos, a directory (required); NAME=DIR, once for each of several: photos of the "
+            "collection NAME, each a store that is called NAME@ and this --name",
+            "[NAME=]DIR");
+  args.flag("collection",
+            "that the photos of the only --photos are in, for good: jobs, labels and tokens are of "
+            "one",
+            "NAME", std::string(kDefaultCollection));
   args.flag("state",
             "models, features, the list of photos and what people upload are kept here, not among "
             "the photos (required)",
@@ -35,7 +46,8 @@ void declare_store(ArgsSpec& args) {
   args.flag("max-upload", "the largest photo that may be uploaded", "BYTES", "32M");
   args.flag("upload-queue", "uploads in progress at a time; more are answered with 429", "N", "64");
   args.flag("quota", "uploads per second from one address; 0: any number", "N", "0");
-  args.flag("cache-bytes", "features and crops kept on disk (default: a tenth of the volume)",
+  args.flag("cache-bytes",
+            "features and crops kept on disk, of each collection (default: a tenth of the volume)",
             "BYTES");
   args.flag("compress-crops",
             "keep crops compressed, without loss: about half of the bytes; those that are there "
@@ -84,13 +96,69 @@ void read_uploads(const Args& args, UploadConfig& config) {
   config.quota = args.number("quota");
 }
 
+// "NAME=DIR"; nullopt: a directory alone, also one with "=" in its name.
+std::optional<HostedCollection> library_in(Fs& fs, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == text.npos || equals == 0 || text.substr(0, equals).find('/') != text.npos ||
+      fs.exists(text)) {
+    return std::nullopt;
+  }
+  return HostedCollection{text.substr(0, equals), text.substr(equals + 1)};
+}
+
+// Several collections, or the only one; their store's name is known.
+void read_photos(Fs& fs, const Args& args, PipeStoreConfig& config) {
+  (void)args.required("photos");
+  const std::vector<std::string> all = args.list("photos");
+  for (const std::string& text : all) {
+    std::optional<HostedCollection> library = library_in(fs, text);
+    if (!library && all.size() > 1) {
+      throw UsageError("--photos " + text +
+                       ": of several each names its collection: --photos NAME=DIR");
+    }
+    if (!library) continue;
+    const std::string& name = library->collection;
+    if (!is_store_name(name) || !names_store(store_in_process(name, config.name))) {
+      throw UsageError(fmt::format(
+          "--photos {}: a collection beside others is called by letters, digits, '.', '_' and "
+          "'-', not beginning with . or -, and with @{} behind it by at most {} bytes",
+          printable(text, 256), config.name, kStoreNameBytes));
+    }
+    for (const HostedCollection& other : config.collections) {
+      if (other.collection != name && other.photos != library->photos) continue;
+      throw UsageError(
+          fmt::format("--photos {} and --photos {}={}: each collection once, and each "
+                      "directory",
+                      text, other.collection, other.photos));
+    }
+    config.collections.push_back(std::move(*library));
+  }
+  if (config.collections.empty()) config.photos = all.front();
+  if (config.collections.empty()) return;
+  if (args.given("collection")) {
+    throw UsageError("--collection " + args.text("collection") + " and --photos " + all.front() +
+                     ": the collection is said with the photos; leave --collection out");
+  }
+  if (config.labels != "none" && config.labels != "folder") {
+    throw UsageError("--labels " + config.labels + " and --photos " + all.front() +
+                     ": a file names photos of one directory; of collections beside each other "
+                     "there are none and folder");
+  }
+}
+
 int serve(Context& context, const Args& args, const std::string& tuner) {
   PipeStoreConfig config;
   config.tuner = tuner;
-  config.photos = args.required("photos");
+  config.collection = args.required("collection");
+  if (!wire::is_set_name(config.collection)) {
+    throw UsageError(
+        fmt::format("--collection '{}': from 1 to {} bytes of UTF-8 without control characters",
+                    printable(config.collection, 256), wire::kSetNameBytes));
+  }
   config.state = args.required("state");
   config.name = name_of_role(args, "store");
   config.labels = args.text("labels");
+  read_photos(context.fs(), args, config);
   config.http = args.text("http");
   config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));
   config.compress_crops = args.on("compress-crops");
@@ -104,8 +172,12 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   }
   read_uploads(args, config.uploads);
   config.version = NDT_VERSION;
-  config.security = security_of(context, args, LinkRole::kStore, config.tuner);
-  config.http_security = http_security_of(context, args, config.http, {});
+  config.read_security = [&] { return security_of(context, args, LinkRole::kStore, config.tuner); };
+  config.security = config.read_security();
+  config.read_http_security = [&](const LinkSecurity&) {
+    return http_security_of(context, args, config.http, {});
+  };
+  config.http_security = config.read_http_security({});
   Devices devices(context.device_name(), context.device_options());
   PipeStoreDaemon store(config, devices, context.fs(), context.clock());
   log::info(

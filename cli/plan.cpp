@@ -1,8 +1,14 @@
 #include <fmt/format.h>
 
+#include <cmath>
+
+#include "cli/augment_args.h"
+#include "cli/auto_profile.h"
 #include "cli/computing_args.h"
 #include "cli/number_args.h"
 #include "cli/plan_tables.h"
+#include "cli/started_ranks.h"
+#include "cli/tuner_stores.h"
 #include "cli/verb.h"
 #include "framework/core/publish.h"
 #include "ndp/store/disk_budget.h"
@@ -27,7 +33,8 @@ Profile measured(Context& context, const Args& args) {
   config.photos = args.text("photos");
   config.labels = args.text("labels");
   config.photo_bytes = static_cast<double>(args.bytes("photo-bytes"));
-  if (config.photos.empty() && !(config.photo_bytes > 0)) {
+  const bool drawn = args.text("profile") == "auto";
+  if (!drawn && config.photos.empty() && !(config.photo_bytes > 0)) {
     throw UsageError("--photos DIR, or --photo-count N and --photo-bytes BYTES, are missing");
   }
   config.head = args.text("head");
@@ -36,6 +43,9 @@ Profile measured(Context& context, const Args& args) {
   config.batch = args.integer("batch");
   if (config.batch < 1) throw UsageError("--batch " + args.text("batch") + ": at least 1");
   config.seed = context.seed();
+  if (args.text("profile") == "auto") return kept_profile(context, config);
+  const ScratchDirectory scratch("ndtrain-plan");
+  config.scratch = scratch.path();
   return measure_profile(config, context.device(), context.fs(), context.clock(),
                          context.progress());
 }
@@ -63,6 +73,7 @@ void apply_flags(Fs& fs, Profile& p, const Args& args) {
   bandwidth("bandwidth", in.bandwidth);
   bandwidth("store-bandwidth", in.store_bandwidth);
   in.all_runs = args.on("all-runs");
+  in.views = static_cast<double>(views_of(args));
   if (args.has("disk")) {
     in.disk = static_cast<double>(args.bytes("disk"));
   } else if (args.has("state")) {
@@ -77,6 +88,46 @@ void apply_flags(Fs& fs, Profile& p, const Args& args) {
   }
   if (!(in.photos > 0)) throw UsageError("--photo-count is missing: the profile does not say it");
   if (!(in.bandwidth > 0)) throw UsageError("--bandwidth is missing, as 20M or 1Gbit");
+}
+
+// What `ndtrain job submit finetune` refuses of these flags is no plan either: by the same
+// function.
+void refuse_as_a_job(const Args& args, const PlanInputs& in) {
+  const auto whole = [](double n) {
+    return n == std::floor(n) && std::abs(n) < 1e15 ? Json(static_cast<int64_t>(n)) : Json(n);
+  };
+  Json job = {{"kind", "finetune"},
+              {"model", std::string(64, '0')},  // which it is is not decided yet
+              {"head", args.text("head")},
+              {"freeze", args.text("freeze")},
+              {"batch", args.integer("batch")},
+              {"epochs", whole(in.epochs)},
+              {"val_split", in.val_split},
+              {"all_runs", in.all_runs},
+              {"disk", whole(std::floor(in.disk))},
+              {"feature_dtype", args.text("feature-dtype")},
+              {"augment", args.text("augment")},
+              {"views", args.has("views") ? args.integer("views") : 0}};
+  try {
+    for (const int runs : in.runs) {
+      for (const int stores : in.stores) {
+        job["runs"] = runs;
+        job["stores"] = stores;
+        (void)parse_job_spec(json_text(job));
+      }
+    }
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
+}
+
+// What the Tuner knows of its stores; flags go over it.
+void take_from_tuner(const TunerStores& known, Profile& p) {
+  if (known.number == 0) throw Error("--from-tuner: the Tuner knows no store yet");
+  p.set(p.inputs.photos, known.photos, "known to the Tuner");
+  p.inputs.stores.clear();
+  for (int n = 1; n <= known.number; ++n) p.inputs.stores.push_back(n);
+  put_links(known, p);
 }
 
 int plan_sweep(Context& context, const Args& args, Profile& profile) {
@@ -147,7 +198,10 @@ void declare_plan(ArgsSpec& args) {
   args.flag("labels", "what they show, a CSV file,class (default: their directories)", "CSV");
   args.flag("photo-count", "how many photos there are (default: as many as in --photos)", "N");
   args.flag("photo-bytes", "mean size of a photo; without --photos such photos are drawn", "BYTES");
-  args.flag("profile", "take measurements, prices and watts from this JSON file", "FILE");
+  args.flag("profile",
+            "take measurements, prices and watts from this JSON file; auto, from what was measured "
+            "here of the model before with drawn photos of 100 KB, else measure that and keep it",
+            "FILE|auto");
   args.flag("save-profile", "write them, with where each is from", "FILE");
   args.flag("stores", "PipeStores: a number, a list or a range, as 1,2,4 or 1-8", "N");
   args.flag("shares", "how unequal the stores are, as 2,1,1 (default: equal)", "LIST");
@@ -162,6 +216,7 @@ void declare_plan(ArgsSpec& args) {
   args.flag("b,batch", "photos per training step", "N", "64");
   args.flag("runs", "numbers of runs to look at", "LIST", "1,2,3");
   args.flag("e,epochs", "passes over the photos of each run (default: the profile's, or 15)", "N");
+  declare_augmentation(args);
   args.flag("all-runs", "each run trains on all photos so far, not on its own alone");
   args.flag("val-split", "share of the photos for validation (default: the profile's, or 0.2)",
             "X");
@@ -176,6 +231,10 @@ void declare_plan(ArgsSpec& args) {
   args.flag("minimise", "what is best: makespan, cost, energy or bytes", "WHAT", "makespan");
   args.flag("top", "rows to print", "N", "12");
   args.flag("inputs", "print every input too, with where it is from");
+  args.flag("from-tuner",
+            "take how many photos and stores there are from the Tuner (--http), and what their "
+            "links carry, where it has measured that; looks at plans by one store to all of them");
+  declare_http(args);
   args.flag("sweep", "compare with the other modes over store counts and bandwidths");
   declare_computing(args);
   declare_seed(args);
@@ -183,12 +242,21 @@ void declare_plan(ArgsSpec& args) {
 
 int run_plan(Context& context, const Args& args) {
   if (args.integer("top") < 1) throw UsageError("--top " + args.text("top") + ": at least 1");
-  Profile profile = args.has("profile") ? load_profile(context.fs(), args.text("profile"))
-                                        : measured(context, args);
-  if (args.has("profile") && args.has("model")) {
+  if (args.on("sweep") && args.has("views")) {
+    throw UsageError("--sweep with --views: it compares with other modes, which make none");
+  }
+  const bool from_file = args.has("profile") && args.text("profile") != "auto";
+  if (from_file && args.has("model")) {
     throw UsageError("--model and --profile: the profile says what the model costs; give one");
   }
+  if (args.text("profile") == "auto" && args.has("photos")) {
+    throw UsageError("--photos and --profile auto: that measures with drawn photos; give one");
+  }
+  Profile profile =
+      from_file ? load_profile(context.fs(), args.text("profile")) : measured(context, args);
+  if (args.on("from-tuner")) take_from_tuner(stores_known_to(TunerClient(args)), profile);
   apply_flags(context.fs(), profile, args);
+  refuse_as_a_job(args, profile.inputs);
   validate(profile.inputs);
   if (args.has("save-profile")) {
     publish(context.fs(), args.text("save-profile"), to_json(profile)).or_throw();

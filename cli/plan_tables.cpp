@@ -138,6 +138,8 @@ Json to_json(const Prediction& p) {
                {"bytes_down", p.time.bytes_down},
                {"busiest_store_s", p.time.busiest_store_s},
                {"link_s", p.time.link_s},
+               {"network_s", p.time.network_s},
+               {"training_s", p.time.training_s},
                {"tuner_s", p.time.tuner_s},
                {"disk_bytes", p.disk_bytes},
                {"cache_bytes", p.cache_bytes},

@@ -17,9 +17,11 @@
 namespace ndtrain::cli {
 namespace {
 
-// What /proc says of a process: its state's letter, and the tick it began at.
+// What /proc says of a process: its state's letter, how many threads it has, and the tick it began
+// at.
 struct Seen {
   char state = 0;
+  int threads = 0;
   uint64_t began = 0;
 };
 
@@ -31,8 +33,8 @@ std::optional<Seen> look(pid_t pid) {
   Seen seen;
   std::string skipped;
   rest >> seen.state;
-  for (int field = 4; field < 22; ++field) rest >> skipped;
-  rest >> seen.began;
+  for (int field = 4; field < 20; ++field) rest >> skipped;
+  rest >> seen.threads >> skipped >> seen.began;
   if (!rest) return std::nullopt;
   return seen;
 }
@@ -116,7 +118,10 @@ bool is_running(const ProcessId& process) {
   int status = 0;
   (void)waitpid(process.pid, &status, WNOHANG);  // of one that this process started
   const std::optional<Seen> seen = look(process.pid);
-  return seen && seen->began == process.began && seen->state != 'Z' && seen->state != 'X';
+  if (!seen || seen->began != process.began) return false;
+  // The first thread of a killed process may be dead while others end: until they have, its files
+  // are open and its locks are held.
+  return (seen->state != 'Z' && seen->state != 'X') || seen->threads > 1;
 }
 
 void ask_to_stop(const ProcessId& process) {

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "cli/augment_args.h"
+#include "cli/auto_profile.h"
+#include "cli/flags_of_train.h"
 #include "cli/group_args.h"
 #include "cli/head_args.h"
 #include "cli/optimizer_args.h"
@@ -16,7 +19,6 @@
 #include "framework/core/limits.h"
 #include "ndp/wire/certificates.h"
 #include "ndp/wire/protocol.h"
-#include "tuner/plan/plan_profile.h"
 #include "tuner/plan/planned_job.h"
 
 namespace ndtrain::cli {
@@ -43,17 +45,25 @@ void declare_http_security(ArgsSpec& args) {
       "HOST[,HOST...]");
 }
 
-namespace {
-
-std::vector<std::string> split_names(const std::vector<std::string>& lists) {
-  std::vector<std::string> names;
+std::vector<std::string> parts_of(const std::vector<std::string>& lists) {
+  std::vector<std::string> parts;
   for (const std::string& list : lists) {
     for (size_t at = 0; at <= list.size();) {
       const size_t end = std::min(list.find(',', at), list.size());
-      names.push_back(list.substr(at, end - at));
+      parts.push_back(list.substr(at, end - at));
       at = end + 1;
-      if (is_host(names.back())) continue;
-      throw UsageError("--http-name '" + names.back() + "': no DNS name and no IP address");
+    }
+  }
+  return parts;
+}
+
+namespace {
+
+std::vector<std::string> hosts_of(const std::vector<std::string>& lists) {
+  std::vector<std::string> names = parts_of(lists);
+  for (const std::string& name : names) {
+    if (!is_host(name)) {
+      throw UsageError("--http-name '" + name + "': no DNS name and no IP address");
     }
   }
   return names;
@@ -68,8 +78,10 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
     throw UsageError("--http-cert and --http-key go together");
   }
   const bool exposed = !check_exposure(address, false, false).ok();
-  HttpSecurity s{.authority = own.authority, .demanded = exposed && !args.on("insecure")};
-  s.names = split_names(args.list("http-name"));
+  HttpSecurity s{.authority = own.authority,
+                 .demanded = exposed && !args.on("insecure"),
+                 .revoked = own.revoked};
+  s.names = hosts_of(args.list("http-name"));
   if (args.has("http-cert")) {
     s.certificate = context.fs().read(args.text("http-cert"), limits::kPemFile).or_throw();
     s.key = context.fs().read(args.text("http-key"), limits::kPemFile).or_throw();
@@ -108,11 +120,7 @@ void declare_where(ArgsSpec& args) {
             "send the features of this earlier value, as ndtrain plan names cuts; what is frozen "
             "behind it runs on the Tuner in every epoch (default: where training begins)",
             "VALUE");
-  args.flag("auto",
-            "choose mode, cut and number of runs by what this profile predicts (ndtrain plan "
-            "--save-profile); where the version is promoted by rule the cut stays where training "
-            "begins, so that the features say something of the version in force as well",
-            "PROFILE");
+  declare_auto(args);
   args.flag("photos", "of --mode ideal: the photos, a directory on the Tuner", "DIR");
   args.flag("labels", "of --mode ideal: a CSV file,class on the Tuner (default: the directories)",
             "CSV");
@@ -158,6 +166,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
   declare_group(args);
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
+  refuse_flags_of_train(args);
 }
 
 namespace {
@@ -190,6 +199,7 @@ void read_optimizer(const Args& args, Json& j) {
   j["weight_decay"] = c.weight_decay;
   j["clip_norm"] = c.clip_norm;
   j["ema"] = c.ema;
+  j["layer_decay"] = c.layer_decay;
 }
 
 void read_common(const Args& args, Json& j) {
@@ -204,10 +214,36 @@ void read_common(const Args& args, Json& j) {
   }
 }
 
+// The stores that have what the job wants, and the features of it that are at the Tuner already.
+StoreCover put_plan(const Json& plan, PlanInputs& inputs) {
+  if (!plan.contains("enough")) return {};  // an older Tuner
+  for (const auto& [cut, photos] : plan["kept"].items()) {
+    inputs.kept[cut.empty() ? inputs.costs.cuts.back().name : cut] = photos.get<double>();
+  }
+  return {.stores = plan["by_need"].get<std::vector<std::string>>(),
+          .enough = plan["enough"].get<size_t>()};
+}
+
+void plan_by_profile(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner) {
+  const TunerStores known = tuner.stores ? tuner.stores() : TunerStores();
+  std::optional<Profile> profile = auto_profile(context, args, spec, known);
+  PlanInputs& inputs = profile->inputs;
+  if (spec.disk == 0) inputs.disk = static_cast<double>(tuner.room());
+  if (spec.stores.all()) inputs.stores = {std::max(1, known.number)};
+  StoreCover cover;
+  if (tuner.plan) cover = put_plan(tuner.plan(spec), inputs);
+  spec = planned(spec, std::move(inputs), cover);
+  context.progress().say(spec.why);
+}
+
 }  // namespace
 
 void read_training(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner) {
-  if (spec.kind == JobKind::kFinetune) spec.sampling = sampling_of(args);
+  if (spec.kind == JobKind::kFinetune) {
+    spec.sampling = sampling_of(args);
+    spec.augmentation = augmentation_of(args);
+    spec.views = views_of(args);
+  }
   Json j = parse_json(spec.text());
   read_common(args, j);
   if (spec.kind != JobKind::kFinetune) {
@@ -248,17 +284,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   j["memory"] = static_cast<int64_t>(args.bytes("memory"));
   j["disk"] = static_cast<int64_t>(args.bytes("disk"));
   spec = parse_job_spec(json_text(j));
-  if (args.has("auto") && args.has("cut")) {
-    throw UsageError("--auto and --cut: the profile chooses the cut; give one");
-  }
-  if (!args.has("auto")) return;
-  PlanInputs inputs = load_profile(context.fs(), args.text("auto")).inputs;
-  if (spec.disk == 0) inputs.disk = static_cast<double>(tuner.room());
-  if (spec.stores.all()) {
-    inputs.stores = {static_cast<int>(std::max<int64_t>(1, tuner.stores()))};
-  }
-  spec = planned(spec, std::move(inputs));
-  context.progress().say(spec.why);
+  if (args.has("auto") || args.has("profile")) plan_by_profile(context, args, spec, tuner);
 }
 
 }  // namespace ndtrain::cli

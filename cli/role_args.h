@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/args.h"
 #include "cli/context.h"
 #include "cli/security_args.h"
+#include "cli/tuner_stores.h"
 #include "ndp/http/guard.h"
 #include "tuner/jobs/job_spec.h"
 
@@ -30,12 +32,17 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag);
 struct TunerOffers {
   std::function<int64_t()>
       room;  // bytes that features may take where no --disk says it; 0: not known
-  std::function<int64_t()> stores = {};  // that it knows, of a job that is for all
+  std::function<TunerStores()> stores = {};  // absent: it knows none yet
+  // What POST /jobs/plan says of this job; absent: nobody can be asked.
+  std::function<Json(const JobSpec& spec)> plan = {};
 };
 void read_training(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner);
 
 // Of a job that is done: kQuarantined when stores or photos were left out.
 int exit_code_of_result(const Json& result);
+
+// The parts of what was said, of a flag that may be said again, with commas between them.
+std::vector<std::string> parts_of(const std::vector<std::string>& lists);
 
 // Until SIGINT or SIGTERM.
 bool told_to_stop();

@@ -11,7 +11,9 @@ void declare_selection(ArgsSpec& args) {
             "only photos that the label database was told of at this time or later, in Unix "
             "seconds; photos for validation all stay",
             "T");
-  args.flag("label", "only photos of these classes; the model keeps all of them", "CLASS[,...]");
+  args.flag("label",
+            "only photos of these classes; the model keeps all of them; \\, is a comma of a name",
+            "CLASS[,...]");
   args.flag("sample",
             "only N photos, drawn by their content and --seed; with --truth-share, N of the older "
             "ones",
@@ -37,7 +39,7 @@ void declare_weighting(ArgsSpec& args) {
 ndp::Sampling sampling_of(const Args& args) {
   ndp::Sampling s;
   if (args.has("since")) s.since = args.integer("since");
-  if (args.has("label")) s.labels = parts_of(args.text("label"));
+  if (args.has("label")) s.labels = ndp::names_between_commas(args.text("label"));
   if (args.has("sample")) s.sample = integer_in(args, "sample", 1, INT64_MAX);
   if (args.has("truth-share")) s.truth_share = args.number("truth-share");
   s.balanced = args.has("sampling");

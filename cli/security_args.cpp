@@ -1,6 +1,12 @@
 #include "cli/security_args.h"
 
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "framework/core/clock.h"
 #include "framework/tls/tls_net.h"
+#include "ndp/wire/security_reload.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -11,13 +17,15 @@ void declare_security(ArgsSpec& args) {
             "FILE");
   args.flag("cert", "this side's certificate", "FILE");
   args.flag("key", "its key", "FILE");
+  args.flag("crl", "the authority's revocation list: who is in it is refused (ndtrain cert revoke)",
+            "FILE");
   args.flag("insecure", "in the clear, on an address that other machines reach");
 }
 
 LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
                          const std::string& address) {
   LinkSecurity s = load_security(context.fs(), context.clock(), role, args.text("ca"),
-                                 args.text("cert"), args.text("key"))
+                                 args.text("cert"), args.text("key"), args.text("crl"))
                        .or_throw();
   check_exposure(address, s.on(), args.on("insecure"), role).or_throw();
   return s;
@@ -29,6 +37,16 @@ std::string listens_beside(const std::string& rendezvous, int rank) {
   if (rendezvous.starts_with("unix:")) return rendezvous + "." + std::to_string(rank);
   const size_t colon = rendezvous.rfind(':');
   return (is_local(rendezvous) ? rendezvous.substr(0, colon) : "") + ":0";
+}
+
+void reload(std::stop_token stop, SecurityReload<LinkSecurity> certificates) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  while (!stop.stop_requested()) {
+    certificates.look(system_clock().monotonic());
+    wake.wait_for(lock, stop, SecurityReload<LinkSecurity>::kEvery, [] { return false; });
+  }
 }
 
 }  // namespace
@@ -46,11 +64,20 @@ void check_rank_place(const Args& args) {
 }
 
 RankNet rank_net(Context& context, const Args& args, const std::string& rendezvous, int rank) {
-  const LinkSecurity s = security_of(context, args, LinkRole::kMember, rendezvous);
+  const auto read = [&context, &args, rendezvous] {
+    return security_of(context, args, LinkRole::kMember, rendezvous);
+  };
+  const LinkSecurity s = read();
   RankNet net{.secured = nullptr, .listen = listens_beside(rendezvous, rank)};
-  if (s.on()) {
-    net.secured = TlsNet::make(real_net(), s.authority, s.certificate, s.key).or_throw();
-  }
+  if (!s.on()) return net;
+  auto tls = TlsNet::make(real_net(), s.authority, s.certificate, s.key, {.revoked = s.revoked})
+                 .or_throw();
+  const auto renew = [&tls = *tls](const LinkSecurity& now) {
+    return tls.renew(now.authority, now.certificate, now.key, now.revoked);
+  };
+  SecurityReload<LinkSecurity> certificates({"ranks", read, renew}, s);
+  net.secured = std::move(tls);
+  net.reloads = std::jthread(reload, std::move(certificates));
   return net;
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "cli/args.h"
 #include "cli/context.h"
@@ -12,17 +13,20 @@
 namespace ndtrain::cli {
 using namespace ndp;
 
-// The flags --ca, --cert, --key and --insecure.
+// The flags --ca, --cert, --key, --crl and --insecure.
 void declare_security(ArgsSpec& args);
-inline constexpr const char* kSecurityFlags[] = {"ca", "cert", "key", "insecure"};
+inline constexpr const char* kSecurityFlags[] = {"ca", "cert", "key", "crl", "insecure"};
 // The certificates they name; `address` is where this process listens or dials. Throws Error.
 LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
                          const std::string& address);
 
 // How a rank reaches the others that meet at a rendezvous: with TLS where it has certificates.
+// Their files are read again every second, as roles do (SecurityReload): who connects later goes by
+// what is new, and streams of who is revoked end.
 struct RankNet {
   std::unique_ptr<Net> secured;  // null: in the clear
   std::string listen;            // where a rank other than 0 does
+  std::jthread reloads = {};     // ends before what it renews
 
   Net& net() const { return secured ? *secured : real_net(); }
 };
@@ -32,7 +36,7 @@ struct RankNet {
 void check_rank_place(const Args& args);
 
 // By the flags; at a rendezvous that this machine alone reaches its ranks listen there, too. Throws
-// Error for an address that has to be protected and is not.
+// Error for an address that has to be protected and is not. `context` and `args` must outlive it.
 RankNet rank_net(Context& context, const Args& args, const std::string& rendezvous, int rank);
 
 }  // namespace ndtrain::cli

@@ -195,6 +195,10 @@ SparseSyncOptions sparse_of(const Args& args, uint64_t seed) {
         "--clip-norm with --sync sparse: what is sent of a gradient at a step has no norm; leave "
         "it away");
   }
+  if (args.given("layer-decay")) {
+    throw UsageError("--layer-decay " + args.text("layer-decay") +
+                     " with --sync sparse: its steps have one rate for all layers; leave one away");
+  }
   if (signs && options.pieces) {
     throw UsageError("--pieces with --compressor " + options.compressor +
                      ": signs are of all elements of a tensor; leave one away");

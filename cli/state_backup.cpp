@@ -26,9 +26,10 @@ constexpr char kUploadLog[] = "uploads/log";
 constexpr char kCheckpoint[] = "last.safetensors";
 
 // Small, and each says something of others.
-constexpr const char* kOfTheMoment[] = {
-    "deletions",   "deletions.json", "forgotten.json", "in_force.json", "state.json",
-    "stores.json", "tokens.json",    "trash",          "trash.bin",     "versions.json"};
+constexpr const char* kOfTheMoment[] = {"collection.json", "deletions",     "deletions.json",
+                                        "forgotten.json",  "in_force.json", "state.json",
+                                        "stores.json",     "tokens.json",   "trash",
+                                        "trash.bin",       "versions.json"};
 
 // Thrown where files that belong together have changed while they were copied.
 struct Changed {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "cli/number_args.h"
+#include "cli/text_table.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "ndp/http/audit.h"
@@ -62,6 +63,10 @@ void declare_token_new(ArgsSpec& args) {
   args.flag("role", "viewer, uploader, labeller, operator or admin: what it lets its owner do",
             "ROLE", "viewer");
   args.flag("collection", "only for the photos and labels of this collection", "NAME");
+  args.flag("task",
+            "only for photos and their labels in this task: to look at them and, as a labeller, to "
+            "say what they show",
+            "NAME");
   args.flag("expires", "how long it is good for, as 12h, 90d or 4w (default: for ever)", "TIME");
 }
 
@@ -70,22 +75,30 @@ int run_token_new(Context& context, const Args& args) {
   if (!is_token_name(name)) {
     throw UsageError("NAME '" + name + "': letters, digits, '.', '_', '-' and '@', at most 64");
   }
-  if (args.has("collection") && !wire::is_set_name(args.text("collection"))) {
-    throw UsageError(
-        fmt::format("--collection {}: from 1 to {} bytes of UTF-8 without control characters",
-                    args.text("collection"), wire::kSetNameBytes));
+  for (const char* flag : {"collection", "task"}) {
+    if (!args.has(flag) || wire::is_set_name(args.text(flag))) continue;
+    throw UsageError(fmt::format("--{} {}: from 1 to {} bytes of UTF-8 without control characters",
+                                 flag, args.text(flag), wire::kSetNameBytes));
+  }
+  const Role role = role_in(args.text("role"));
+  if (args.has("task") && role != Role::kViewer && role != Role::kLabeller) {
+    throw UsageError(fmt::format(
+        "--role {} --task {}: who may see and say labels of one task is a viewer or a labeller",
+        name_of(role), args.text("task")));
   }
   Token token{.name = name,
-              .role = role_in(args.text("role")),
+              .role = role,
               .collection = args.text("collection"),
+              .task = args.text("task"),
               .created = context.clock().unix_seconds()};
   if (args.has("expires"))
     token.expires = token.created + parse_duration("expires", args.text("expires"));
   TokensFile tokens = TokensFile::open(context.fs(), state).or_throw();
   const bool first = tokens.all().empty();
   record(context, state,
-         fmt::format("token new {} --role {}{}", name, name_of(token.role),
-                     token.collection.empty() ? "" : " --collection " + token.collection));
+         fmt::format("token new {} --role {}{}{}", name, name_of(token.role),
+                     token.collection.empty() ? "" : " --collection " + token.collection,
+                     token.task.empty() ? "" : " --task " + token.task));
   const std::string secret = tokens.add(token).or_throw();
   if (first) {
     context.progress().say("from now on, HTTP of this role answers nobody without a token");
@@ -94,6 +107,7 @@ int run_token_new(Context& context, const Args& args) {
   context.print({{"name", name},
                  {"role", name_of(token.role)},
                  {"collection", token.collection},
+                 {"task", token.task},
                  {"expires", token.expires},
                  {"token", secret}},
                 secret + "\n");
@@ -105,20 +119,21 @@ int run_token_ls(Context& context, const Args& args) {
   const TokensFile tokens = TokensFile::open(context.fs(), args.required("state")).or_throw();
   const int64_t now = context.clock().unix_seconds();
   Json json = Json::array();
-  std::string text = fmt::format("{:<24} {:<9} {:<16} {:<17} {:<17} {}\n", "name", "role",
-                                 "collection", "made", "expires", "state");
+  std::vector<std::vector<std::string>> rows = {
+      {"name", "role", "collection", "task", "made", "expires", "state"}};
   for (const Token& t : tokens.all()) {
     json.push_back({{"name", t.name},
                     {"role", name_of(t.role)},
                     {"collection", t.collection},
+                    {"task", t.task},
                     {"created", t.created},
                     {"expires", t.expires},
                     {"revoked", t.revoked}});
-    text += fmt::format("{:<24} {:<9} {:<16} {:<17} {:<17} {}\n", t.name, name_of(t.role),
-                        t.collection.empty() ? "all" : t.collection, day(t.created), day(t.expires),
-                        state_of(now, t));
+    rows.push_back({t.name, std::string(name_of(t.role)),
+                    t.collection.empty() ? "all" : t.collection, t.task.empty() ? "all" : t.task,
+                    day(t.created), day(t.expires), state_of(now, t)});
   }
-  context.print(json, text);
+  context.print(json, text_table(std::move(rows)));
   return kOk;
 }
 

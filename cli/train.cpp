@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/augment_args.h"
 #include "cli/computing_args.h"
 #include "cli/exchange_args.h"
 #include "cli/exchange_choice_args.h"
 #include "cli/head_args.h"
 #include "cli/note_args.h"
+#include "cli/number_args.h"
 #include "cli/optimizer_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
@@ -37,15 +39,6 @@ DType cache_dtype(const std::string& name) {
   if (name == "f16") return DType::kF16;
   if (name == "f32") return DType::kF32;
   throw UsageError("--cache-dtype " + name + ": there are f16 and f32");
-}
-
-Augmentation augmentation_of(const Args& args) {
-  if (!args.has("augment")) return {};
-  try {
-    return augmentation_named(args.text("augment"));
-  } catch (const Error& e) {
-    throw UsageError("--augment " + args.text("augment") + ": " + e.what());
-  }
 }
 
 bool is_decisive(const std::string& flag) {
@@ -110,6 +103,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.memory_limit = static_cast<int64_t>(args.bytes("memory-limit"));
   c.fast_decode = args.on("fast-decode");
   c.augmentation = augmentation_of(args);
+  c.views = views_of(args);
   c.resume = args.on("resume");
   c.given = args.settings();
   std::erase_if(c.given, [](const auto& kv) { return !is_decisive(kv.first); });
@@ -196,16 +190,6 @@ void declare_training_data(ArgsSpec& args) {
             "decode large JPEGs at a reduced size, but for --augment crop: faster, other pixels");
 }
 
-void declare_augmentation(ArgsSpec& args) {
-  const ArgsSpec::Heading heading(args, "Training");
-  args.flag(
-      "augment",
-      "change training photos at random, with --freeze none: crop, a random part of 8 to 100 "
-      "%; flip, half of them; cutout, a square of the mean, a quarter of the side, in epoch/epochs "
-      "of them; randaugment, two of 14 operations; jitter, other colours (default: not at all)",
-      "crop,flip,cutout,randaugment,jitter");
-}
-
 }  // namespace
 
 void declare_train(ArgsSpec& args) {
@@ -228,7 +212,6 @@ void declare_train(ArgsSpec& args) {
   declare_notes(args, "the run");
   declare_training_data(args);
   declare_training_rules(args);
-  declare_augmentation(args);
   declare_computing(args);
   declare_seed(args);
   declare_compute(args);

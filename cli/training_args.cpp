@@ -1,5 +1,6 @@
 #include "cli/training_args.h"
 
+#include "cli/augment_args.h"
 #include "cli/head_args.h"
 #include "cli/optimizer_args.h"
 #include "cli/sampling_args.h"
@@ -19,6 +20,7 @@ void declare_training_rules(ArgsSpec& args) {
               "divide the classifier by the temperature that fits probabilities to the validation "
               "photos; no prediction changes by it");
   }
+  declare_augmentation(args);
   declare_best(args);
   declare_selection(args);
   declare_weighting(args);

@@ -30,6 +30,14 @@ void read_cache(const Args& args, TunerConfig& config) {
   config.keep_features = config.cache_bytes > 0;
 }
 
+size_t jobs_at_once(const Args& args) {
+  const int64_t n = args.integer("jobs-at-once");
+  if (n < 1 || n > static_cast<int64_t>(kMostJobsAtOnce)) {
+    throw UsageError(fmt::format("--jobs-at-once {}: 1 to {}", n, kMostJobsAtOnce));
+  }
+  return static_cast<size_t>(n);
+}
+
 }  // namespace
 
 void declare_tuner_serve(ArgsSpec& args) {
@@ -41,9 +49,16 @@ void declare_tuner_serve(ArgsSpec& args) {
   args.flag("db", "labels that stores make (default: sqlite:STATE/labels.db)", "URL");
   declare_cache(args);
   args.flag(
+      "jobs-at-once",
+      fmt::format("jobs that may run beside each other, where they want nothing of each other: "
+                  "1 to {}; 1: one after the other",
+                  kMostJobsAtOnce),
+      "N", std::to_string(kMostJobsAtOnce));
+  args.flag(
       "watch",
       "fine-tune by itself, by this rule, when there are enough new labels by people or drift "
-      "is seen, and relabel what a new version makes stale",
+      "is seen, and relabel what a new version makes stale; several, one for a task and a "
+      "collection, with commas between them",
       "RULE.toml");
   declare_security(args);
   declare_http_security(args);
@@ -57,10 +72,19 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.state = args.required("state");
   config.db = args.text("db");
   read_cache(args, config);
-  if (args.has("watch")) config.watch = load_watch_rule(context.fs(), args.text("watch"));
-  config.security = security_of(context, args, LinkRole::kTuner, config.listen);
+  config.jobs_at_once = jobs_at_once(args);
+  for (const std::string& rule : parts_of(args.list("watch"))) {
+    config.watch.push_back(load_watch_rule(context.fs(), rule));
+  }
+  config.read_security = [&] {
+    return security_of(context, args, LinkRole::kTuner, config.listen);
+  };
+  config.security = config.read_security();
   read_leading(args, config);
-  config.http_security = http_security_of(context, args, config.http, config.security);
+  config.read_http_security = [&](const LinkSecurity& own) {
+    return http_security_of(context, args, config.http, own);
+  };
+  config.http_security = config.read_http_security(config.security);
   Devices devices(context.device_name(), context.device_options());
   (void)devices.get(false);  // says now what is wrong with the backend
   TunerDaemon tuner(config, devices, context.fs(), context.clock());
@@ -93,7 +117,10 @@ int run_finetune(Context& context, const Args& args) {
   TunerConfig config{.http = ""};
   config.listen = args.required("listen") + ":" + args.required("port");
   config.state = args.required("out");
-  config.security = security_of(context, args, LinkRole::kTuner, config.listen);
+  config.read_security = [&] {
+    return security_of(context, args, LinkRole::kTuner, config.listen);
+  };
+  config.security = config.read_security();
   read_leading(args, config);
   read_cache(args, config);
   const ModelFile model = load_model(context.fs(), args.required("model"));

@@ -28,11 +28,20 @@ HttpTrust http_trust_of(const Args& args) {
   HttpTrust trust{.token = args.text("token")};
   if (!args.has("http-ca")) return trust;
   const std::string path = args.text("http-ca");
-  Result<std::shared_ptr<const TlsClient>> tls =
+  Result<std::shared_ptr<TlsClient>> tls =
       TlsClient::make(real_fs().read(path, limits::kPemFile).or_throw());
   if (!tls.ok()) throw Error(path, ": ", tls.status().message());
   trust.tls = std::move(*tls);
   return trust;
+}
+
+std::string url_path(std::string_view path) {
+  std::string out;
+  for (size_t slash = path.find('/'); slash != path.npos; slash = path.find('/')) {
+    out += url_encoded(path.substr(0, slash)) + "/";
+    path.remove_prefix(slash + 1);
+  }
+  return out + url_encoded(path);
 }
 
 TunerClient::TunerClient(const Args& args)

@@ -1,6 +1,9 @@
 // A Tuner over HTTP, as the verbs ask it.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "cli/args.h"
 #include "cli/context.h"
 #include "ndp/http/http_client.h"
@@ -11,6 +14,9 @@ using namespace ndp;
 void declare_http(ArgsSpec& args);          // --http, and those of declare_http_trust
 void declare_http_trust(ArgsSpec& args);    // --token, --http-ca
 HttpTrust http_trust_of(const Args& args);  // throws Error
+
+// url_encoded() of each part of a path.
+std::string url_path(std::string_view path);
 
 class TunerClient {
  public:

@@ -50,7 +50,10 @@ int run_tuner_join(Context& context, const Args& args) {
   config.silence = rank_timeout_of(args);
   config.site = site_of(args);
   config.version = NDT_VERSION;
-  config.security = security_of(context, args, LinkRole::kMember, config.tuner);
+  config.read_security = [&] {
+    return security_of(context, args, LinkRole::kMember, config.tuner);
+  };
+  config.security = config.read_security();
   config.relay = args.on("relay");
   if (config.relay && config.site.empty() && !config.listen.empty()) {
     throw UsageError("--relay with --listen " + config.listen +

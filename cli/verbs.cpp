@@ -16,6 +16,7 @@ VERB(bench_upload);
 VERB(cache_gc);
 VERB(cache_ls);
 VERB(cert_init);
+VERB(cert_revoke);
 VERB(demo);
 VERB(labels_accuracy);
 VERB(labels_diff);
@@ -35,6 +36,7 @@ VERB(model_promote);
 VERB(model_rm);
 VERB(model_rollback);
 VERB(model_tag);
+VERB(photos_like);
 VERB(photos_restore);
 VERB(photos_rm);
 VERB(photos_trash);
@@ -62,6 +64,8 @@ VERB(pipestore_serve);
 VERB(store_drain);
 VERB(store_forget);
 VERB(store_ls);
+VERB(task_ls);
+VERB(task_rm);
 VERB(token_ls);
 VERB(token_new);
 VERB(token_revoke);
@@ -217,6 +221,11 @@ constexpr Verb kJobs[] = {
      declare_job_resume, run_job_resume}};
 
 constexpr Verb kStores[] = {
+    {"photos like", "the photos that are most like another, as the version in force sees them",
+     "PHOTO [-k N] [--task NAME] [--collection NAME]",
+     "  ndtrain photos like attic/july/1.jpg\n"
+     "  ndtrain photos like ~/new.jpg -k 5\n",
+     declare_photos_like, run_photos_like},
     {"photos rm", "move photos to the trash, or remove them and all that was made of them for good",
      "PHOTO... [--keep TIME | --now] [--dry-run]",
      "  ndtrain photos rm attic/july/1.jpg attic/july/2.jpg\n"
@@ -249,7 +258,11 @@ constexpr Verb kVersions[] = {
     {"model rollback", "put in force again what was before", "[--http HOST:PORT]",
      "  ndtrain model rollback\n", declare_model_rollback, run_model_rollback},
     {"model rm", "remove a version that nobody needs", "VERSION", "  ndtrain model rm 2\n",
-     declare_model_rm, run_model_rm}};
+     declare_model_rm, run_model_rm},
+    {"task ls", "the classifiers of a Tuner, and what is in force of each", "[--http HOST:PORT]",
+     "  ndtrain task ls\n", declare_task_ls, run_task_ls},
+    {"task rm", "take a classifier away, with its labels and versions", "NAME [--dry-run]",
+     "  ndtrain task rm mood --dry-run\n  ndtrain task rm mood\n", declare_task_rm, run_task_rm}};
 
 constexpr Verb kPlans[] = {
     {"plan", "predict time, bytes, cost and energy of fine-tuning over PipeStores",
@@ -288,9 +301,14 @@ constexpr Verb kKeeping[] = {
      "  ndtrain cert init certs --web attic.example.org  # for a PipeStore's HTTP\n"
      "  ndtrain cert init certs --member rank0=10.0.0.1,rank1=10.0.0.2  # for ndtrain train\n",
      declare_cert_init, run_cert_init},
+    {"cert revoke", "take a certificate back", "DIR [NAME]",
+     "  ndtrain cert revoke certs attic                  # writes certs/ca.crl\n"
+     "  ndtrain cert init certs --store attic --force    # and gives it another\n",
+     declare_cert_revoke, run_cert_revoke},
     {"token new", "let somebody in over HTTP; prints the token, once",
      "NAME --state DIR [--role ROLE]",
      "  ndtrain token new ann --role labeller --state /var/lib/ndtrain/tuner\n"
+     "  ndtrain token new kid --role labeller --task mood --state /var/lib/ndtrain/tuner\n"
      "  ndtrain token new camera-7 --role uploader --expires 90d --state tuner\n",
      declare_token_new, run_token_new},
     {"token ls", "who has a token, and for what", "--state DIR",
@@ -329,20 +347,21 @@ constexpr Verb kBench[] = {
 }  // namespace
 
 std::span<const VerbSection> verb_sections() {
-  static const std::array kSections = {VerbSection{"On this machine", local_verbs()},
-                                       VerbSection{"On this machine", kHere},
-                                       VerbSection{"Runs", kRuns},
-                                       VerbSection{"Models", local_model_verbs()},
-                                       VerbSection{"Labels", kLabels},
-                                       VerbSection{"PipeStores and Tuners", kRoles},
-                                       VerbSection{"Jobs of a Tuner", kJobs},
-                                       VerbSection{"Photos and stores of a Tuner", kStores},
-                                       VerbSection{"Model versions of a Tuner", kVersions},
-                                       VerbSection{"Predictions", kPlans},
-                                       VerbSection{"Caches, access and backups", kKeeping},
-                                       VerbSection{"Measurements", kBench},
-                                       VerbSection{"Measurements", local_bench_verbs()},
-                                       VerbSection{"This program", local_help_verbs()}};
+  static const std::array kSections = {
+      VerbSection{"On this machine", local_verbs()},
+      VerbSection{"On this machine", kHere},
+      VerbSection{"Runs", kRuns},
+      VerbSection{"Models", local_model_verbs()},
+      VerbSection{"Labels", kLabels},
+      VerbSection{"PipeStores and Tuners", kRoles},
+      VerbSection{"Jobs of a Tuner", kJobs},
+      VerbSection{"Photos and stores of a Tuner", kStores},
+      VerbSection{"Model versions and tasks of a Tuner", kVersions},
+      VerbSection{"Predictions", kPlans},
+      VerbSection{"Caches, access and backups", kKeeping},
+      VerbSection{"Measurements", kBench},
+      VerbSection{"Measurements", local_bench_verbs()},
+      VerbSection{"This program", local_help_verbs()}};
   return kSections;
 }
 

@@ -91,10 +91,12 @@ TEST_F(ExchangeChosen, RanksOfDifferentMachinesTakeTheSame) {
 }
 
 TEST_F(ExchangeChosen, WhatFlagsForbidIsNotTaken) {
-  const Outcome o = run(chosen("run", {"-e", "1", "--json", "--convergence", "sparse.txt",
-                                       "--clip-norm", "1", "--head", "linear"}));
-  ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_THAT(try_parse_json(o.out).at("exchange").get<std::string>(), Not(StartsWith("sparse")));
+  for (const char* flag : {"--clip-norm", "--layer-decay"}) {
+    const Outcome o = run(chosen(
+        flag, {"-e", "1", "--json", "--convergence", "sparse.txt", flag, "1", "--head", "linear"}));
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(try_parse_json(o.out).at("exchange").get<std::string>(), Not(StartsWith("sparse")));
+  }
 }
 
 TEST_F(ExchangeChosen, ARunOfAnotherWayIsNotGoneOnWith) {

@@ -109,6 +109,8 @@ TEST_F(LabelsVerbsTest, QueryFindsByStoreVersionAndStaleness) {
   EXPECT_EQ(ask({"query", "--version", "6"}).size(), 4u);
   EXPECT_EQ(ask({"query", "--version", prefix(7).substr(0, 8)}).size(), 8u);
   EXPECT_EQ(ask({"query", "--version", "in-force", "--label", "b"}).size(), 4u);
+  EXPECT_EQ(ask({"query", "--path", "p1"}).size(), 3u) << "p1, p10 and p11";
+  EXPECT_EQ(ask({"query", "--path", "p1", "--stale"}).size(), 2u);
   EXPECT_EQ(ask({"query", "--stale", "--limit", "3"})[0].at("store"), "cellar");
   EXPECT_THAT(refusal({"query", "--store", "roof"}), HasSubstr("attic, cellar"));
   EXPECT_THAT(refusal({"query", "--version", "1"}), HasSubstr("there are 7 (" + prefix(7)));

@@ -76,6 +76,39 @@ TEST_F(PlanProgram, FlagsGoOverTheProfile) {
   }
 }
 
+TEST_F(PlanProgram, ViewsAreCountedAndAreOfOneMode) {
+  const std::vector<std::string> words = {"--profile", published_,    "--stores",
+                                          "4",         "--val-split", "0.2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  const auto ndpipe = [](const Json& plan) {
+    for (const Json& p : plan.at("predictions")) {
+      if (p.at("mode") == "ndpipe") return p;
+    }
+    return Json();
+  };
+  const Json plain = ndpipe(planned(words)),
+             viewed = planned(with({"--augment", "crop,flip", "--views", "4"}));
+  EXPECT_NEAR(ndpipe(viewed).at("disk_bytes").get<double>(),
+              plain.at("disk_bytes").get<double>() * (0.2 + 0.8 * 4), 1);
+  EXPECT_GT(ndpipe(viewed).at("makespan_s"), plain.at("makespan_s"));
+  for (const Json& p : viewed.at("predictions")) {
+    EXPECT_TRUE(p.at("mode") == "ndpipe" || p.at("mode") == "ideal") << p;
+  }
+  const auto refused = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    more.insert(more.begin(), "plan");
+    const Outcome o = run(more);
+    EXPECT_EQ(o.code, 2) << o.err;
+    return o.err;
+  };
+  EXPECT_THAT(refused({"--views", "4"}), HasSubstr("would be alike"));
+  EXPECT_THAT(refused({"--augment", "flip", "--views", "4", "--sweep"}),
+              HasSubstr("--sweep with --views"));
+}
+
 TEST_F(PlanProgram, TheSweepShowsWhereThePublishedGainsLieAndWhatTheyRestOn) {
   const Outcome o = run({"plan", "--profile", published_, "--sweep"});
   ASSERT_EQ(o.code, 0) << o.err;
@@ -96,6 +129,23 @@ TEST_F(PlanProgram, TheSweepShowsWhereThePublishedGainsLieAndWhatTheyRestOn) {
       const bool assumed = source.starts_with("assumed") && path != "job/bandwidth";
       EXPECT_EQ(varied.contains(path), assumed) << path;
     }
+  }
+}
+
+TEST_F(PlanProgram, RefusesWhatASubmittedJobIsRefusedFor) {
+  const std::vector<std::pair<std::string, std::string>> flags = {
+      {"--epochs", "2.5"},    {"--epochs", "1000001"}, {"--val-split", "1"},
+      {"--batch", "1048577"}, {"--head", "tail"},      {"--feature-dtype", "f8"},
+  };
+  for (const auto& [flag, value] : flags) {
+    const Outcome o = run({"plan", "--profile", published_, flag, value});
+    EXPECT_EQ(o.code, 2) << flag << " " << value << ": " << o.err << o.out;
+    EXPECT_THAT(o.err, HasSubstr(value)) << flag;
+  }
+  for (const auto& [flag, value] : flags) {
+    if (flag == "--feature-dtype") continue;
+    const Outcome o = run({"plan", "--profile", published_, flag, value});
+    EXPECT_THAT(o.err, HasSubstr("job: ")) << "as job submit says it";
   }
 }
 

@@ -1,7 +1,9 @@
 // A Tuner and PipeStores as real processes: up, jobs, down.
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
+#include <set>
 
 #include "ndp/http/http_client.h"
 #include "ndp/labels/label_db.h"
@@ -41,6 +43,11 @@ TEST_F(SiteTest, APhotoCollectionIsFineTunedAndRelabelledBetweenUpAndDown) {
   const Json chosen = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
                                  "--stores", "2", "-e", "1", "--auto", "profile.json", "--follow"});
   EXPECT_THAT(chosen.at("result").at("why").get<std::string>(), HasSubstr("the profile predicts"));
+  const Json& predicted = chosen.at("result").at("report").at("predicted");
+  EXPECT_EQ(predicted.at("by"), "its profile");
+  EXPECT_GT(predicted.at("overall_s"), 0);
+  EXPECT_THAT(run({"job", "show", "2", "--http", site.at("http")}).out,
+              HasSubstr(", predicted by its profile: "));
   const Json labelling = ask(site, {"job", "submit", "relabel", "--stores", "2", "--follow"});
   EXPECT_EQ(labelling.at("result").at("labelled"), kPhotos);
 
@@ -392,10 +399,9 @@ TEST_F(SiteTest, NoUploadThatWasAnsweredIsLostOrHeardOfTwiceWhoeverIsKilled) {
   std::mutex mutex;
   std::map<std::string, Json> answers;  // by id
   std::string address = site.at("http");
-  std::atomic<bool> stop = false;
   std::atomic<int> next = 100;
-  const auto client = [&] {
-    while (!stop) {
+  const auto client = [&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
       std::string to;
       {
         const std::lock_guard lock(mutex);
@@ -426,7 +432,6 @@ TEST_F(SiteTest, NoUploadThatWasAnsweredIsLostOrHeardOfTwiceWhoeverIsKilled) {
     address = site.at("http");
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  stop = true;
   clients.clear();
   EXPECT_GT(answers.size(), 30U);
   // The Tuner hears the rest; then all of it is there, each once.

@@ -135,6 +135,35 @@ TEST_F(SiteVerbs, APhotoIsRemovedWithItsLabels) {
   EXPECT_EQ(run_at({"photos", "rm", "store1/nowhere.jpg"}).code, 1);
 }
 
+TEST_F(SiteVerbs, PhotosLikeOneAreNamedNearestFirst) {
+  begin(8, 1);
+  ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
+  ask(site_, {"job", "submit", "relabel", "--follow"});
+  const std::string photo = "store1/c0/0.jpg";
+  const Json by_path = ask(site_, {"photos", "like", photo, "-k", "3"});
+  ASSERT_EQ(by_path.at("photos").size(), 3U);
+  EXPECT_EQ(by_path["photos"][0].at("path"), photo);
+  EXPECT_EQ(by_path.at("searched"), 8);
+  const std::string file = at("photos/c0/0.jpg");
+  EXPECT_EQ(ask(site_, {"photos", "like", file, "--top-k", "3"}), by_path);
+  const std::string id = by_path["photos"][0].at("id");
+  EXPECT_EQ(ask(site_, {"photos", "like", id, "-k", "3"}), by_path);
+  const Outcome o = run_at({"photos", "like", photo});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, AllOf(HasSubstr("similarity"), HasSubstr(photo),
+                           HasSubstr("of 8 photos that version 1 has features of")));
+  Outcome bad = run_at({"photos", "like", photo, "--task", "weather"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("no version of task weather is in force"));
+  bad = run_at({"photos", "like", photo, "--collection", "garden"});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("no store of the collection garden"));
+  EXPECT_THAT(run_at({"photos", "like", photo, "-k", "0"}).err, HasSubstr("1 to 1000"));
+  bad = run_at({"photos", "like", at("m.onnx")});
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("not a photo"));
+}
+
 // The oracle: what labels export says, byte for byte.
 TEST_F(SiteVerbs, APhotoIsInTheTrashUntilItIsRestoredAndThenAsItWas) {
   begin(8, 1);
@@ -268,6 +297,8 @@ TEST_F(SiteVerbs, AJobIsTrainedByTheFlagsOfTrain) {
   EXPECT_NE(train({"-e", "2", "--class-weights", "c0=4"}).first, plain);
   EXPECT_NE(train({"-e", "2", "--sampling", "balanced"}).first, plain);
   EXPECT_NE(train({"-e", "2", "--label-smoothing", "0.2"}).first, plain);
+  EXPECT_NE(train({"-e", "2", "--augment", "mixup=1"}).first, plain);
+  EXPECT_EQ(train({"-e", "2", "--layer-decay", "0.5"}).first, plain) << "of one layer";
   const auto [calibrated, result] = train({"-e", "2", "--calibrate"});
   EXPECT_NE(calibrated, plain);
   EXPECT_GT(result.at("temperature").get<double>(), 0);
@@ -370,69 +401,6 @@ TEST_F(SiteVerbs, APipeStoreWithoutPhotosSaysSo) {
   const Outcome o = run({"pipestore", "serve", "--photos", "nowhere", "--state", "state"});
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, HasSubstr("no directory of photos at nowhere"));
-}
-
-// As NDPipe's own programs are called: the Tuner for one job, the stores by its port.
-class FinetuneVerb : public SiteVerbs {
- protected:
-  void TearDown() override {
-    for (const pid_t child : {store_, tuner_}) {
-      if (child == 0) continue;
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
-    }
-    SiteVerbs::TearDown();
-  }
-  void start_both(const std::string& stores) {
-    tuner_ =
-        start_as("tuner", {"finetune", "-m", "m.onnx", "-n", stores, "-r", "2", "-p", "0", "-o",
-                           "tuned", "-e", "1", "--head", "linear", "--cache-bytes", cache_bytes_});
-    const std::string mark = " on 127.0.0.1:";
-    const auto port_at = [&] { return said_by("tuner").find(mark); };
-    ASSERT_TRUE(comes([&] { return port_at() != std::string::npos; }));
-    std::string port = said_by("tuner").substr(port_at() + mark.size());
-    port = port.substr(0, port.find(';'));
-    setenv("TUNER_IP", "127.0.0.1", 1);
-    store_ = start_as("store", {"pipestore", port, "--photos", "photos", "--state", "state",
-                                "--name", "attic", "--labels", "folder"});
-    unsetenv("TUNER_IP");
-  }
-
-  std::string cache_bytes_ = "1G";
-  pid_t tuner_ = 0, store_ = 0;
-};
-
-TEST_F(FinetuneVerb, KeepsFeaturesForTheNextJobOrNone) {
-  draw_photos(12);
-  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  for (const auto& [bytes, kept] : {std::pair("1G", true), {"0", false}}) {
-    cache_bytes_ = bytes;
-    ASSERT_NO_FATAL_FAILURE(start_both("1"));
-    const Outcome o = end_of(std::exchange(tuner_, 0), "tuner");
-    EXPECT_EQ(o.code, 0) << o.err;
-    EXPECT_EQ(real_fs().exists(at("tuned/features")), kept);
-    kill(store_, SIGKILL);
-    waitpid(std::exchange(store_, 0), nullptr, 0);
-    std::filesystem::remove_all(at("tuned"));
-    std::filesystem::remove_all(at("state"));
-  }
-}
-
-TEST_F(FinetuneVerb, BeginsOnCtrlCWithTheStoresThatAreHere) {
-  draw_photos(12);
-  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  start_both("2");
-  ASSERT_TRUE(comes([&] {
-    return said_by("tuner").find("waits for 1 store that has not dialled yet") != std::string::npos;
-  }));
-  kill(tuner_, SIGINT);
-  const Outcome o = end_of(std::exchange(tuner_, 0), "tuner");
-  EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_THAT(o.err, AllOf(HasSubstr("begins without waiting for stores that are not ready"),
-                           HasSubstr("12 photos of 2 classes on 1 store"), HasSubstr("run 2/2: ")));
-  EXPECT_THAT(o.out, testing::ContainsRegex("model +tuned/model.onnx\n"));
-  EXPECT_EQ(run({"eval", "tuned/model.onnx", "--data", "photos"}).code, 0);
-  EXPECT_THAT(said_by("store"), HasSubstr("PipeStore attic dials 127.0.0.1:"));
 }
 
 TEST_F(SiteVerbs, JobsAndVersionsHaveNamesNotesAndTags) {

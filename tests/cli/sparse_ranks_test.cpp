@@ -248,6 +248,7 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--wire-dtype", "i8"}),
               HasSubstr("--wire-dtype i8: there are f32, f16, bf16, int8 and int4"));
   EXPECT_THAT(refused({"--clip-norm", "1"}), HasSubstr("--clip-norm with --sync sparse"));
+  EXPECT_THAT(refused({"--layer-decay", "0.5"}), HasSubstr("--layer-decay 0.5 with --sync sparse"));
   EXPECT_THAT(refused({"--shard-optimizer"}), HasSubstr("--shard-optimizer with --sync sparse"));
   EXPECT_THAT(refused({"--comm-only", "rs"}), HasSubstr("it has no halves"));
   EXPECT_THAT(refused({"--collectives", "native"}), HasSubstr("--collectives with --sync sparse"));

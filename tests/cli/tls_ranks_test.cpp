@@ -109,6 +109,21 @@ TEST_F(TlsRanks, WhoHasNoGoodCertificateIsRefusedAndTheRightOneIsTaken) {
   EXPECT_EQ(o.code, 0) << o.err;
 }
 
+TEST_F(TlsRanks, ReplacedFilesAreInForceForWhoComesLater) {
+  const std::string rendezvous = free_address();
+  const pid_t first = start_rank(0, rendezvous, "rank0");
+  ASSERT_TRUE(says("2 ranks talk by TCP"));
+  for (const char* file : {"ca.crt", "rank0.crt", "rank0.key"}) {
+    const std::string now = real_fs().read(at(std::string("others/") + file)).or_throw();
+    publish(real_fs(), at(std::string("certs/") + file), now).or_throw();
+  }
+  ASSERT_TRUE(says("ranks: new certificates are in force")) << said_by("rank0");
+  Outcome o = end_of(start_rank(1, rendezvous, "rank1", "others"), "rank1");
+  EXPECT_EQ(o.code, 0) << o.err;
+  o = end_of(first, "rank0");
+  EXPECT_EQ(o.code, 0) << o.err;
+}
+
 TEST_F(TlsRanks, TheFileThatDoesNotDoIsNamedAtStart) {
   const auto refused = [&](const std::string& certificate, const std::string& directory = "certs") {
     const Outcome o = end_of(start_rank(1, "127.0.0.1:1", certificate, directory), "rank1");

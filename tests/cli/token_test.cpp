@@ -43,30 +43,40 @@ TEST_F(TokenVerbs, MakeListAndRevoke) {
   const Outcome bob = token({"new", "bob", "--collection", "attic", "--json"});
   EXPECT_EQ(Json::parse(bob.out).at("collection"), "attic");
   EXPECT_THAT(bob.err, Not(HasSubstr("from now on")));
+  const Outcome carl = token({"new", "carl", "--role", "labeller", "--task", "mood", "--json"});
+  EXPECT_EQ(Json::parse(carl.out).at("task"), "mood") << carl.err;
 
   EXPECT_EQ(token({"revoke", "bob"}).code, 0);
   EXPECT_THAT(token({"revoke", "bob"}).err, HasSubstr("there is no token 'bob'"));
   const Json all = Json::parse(token({"ls", "--json"}).out);
-  ASSERT_EQ(all.size(), 2U);
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].at("task"), "");
+  EXPECT_EQ(all[2].at("task"), "mood");
   EXPECT_EQ(all[0].at("role"), "labeller");
   EXPECT_EQ(all[0].at("expires").get<int64_t>() - all[0].at("created").get<int64_t>(), 90 * 86400);
   EXPECT_GT(all[1].at("revoked"), 0);
-  EXPECT_THAT(token({"ls"}).out, AllOf(HasSubstr("valid"), HasSubstr("revoked 2")));
+  EXPECT_THAT(token({"ls"}).out,
+              AllOf(HasSubstr("valid"), HasSubstr("revoked 2"), HasSubstr("mood")));
 
   const std::string secret = made.out.substr(4, 64),
                     files = real_fs().read(at("state/tokens.json")).or_throw() +
                             real_fs().read(at("state/audit.jsonl")).or_throw();
   EXPECT_THAT(files, AllOf(Not(HasSubstr(secret)), HasSubstr("token new ann --role labeller"),
+                           HasSubstr("token new carl --role labeller --task mood"),
                            HasSubstr("token revoke bob")));
 }
 
 TEST_F(TokenVerbs, SayWhatIsWrong) {
   real_fs().make_directories(at("state")).or_throw();
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"new", "a b"},
-                                                {"new", "ann", "--role", "king"},
-                                                {"new", "ann", "--expires", "soon"},
-                                                {"new", "ann", "--expires", "0d"},
-                                                {"new"}}) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"new", "a b"},
+        {"new", "ann", "--role", "king"},
+        {"new", "ann", "--expires", "soon"},
+        {"new", "ann", "--task", "a\tb"},
+        {"new", "ann", "--task", "mood", "--role", "uploader"},
+        {"new", "ann", "--task", "mood", "--role", "operator"},
+        {"new", "ann", "--expires", "0d"},
+        {"new"}}) {
     const Outcome o = token(words);
     EXPECT_EQ(o.code, 2) << o.err;
   }

@@ -279,8 +279,8 @@ TEST_F(TrainProgram, AugmentedPhotosAreTrainedOnWhereNothingIsFrozen) {
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(
       o.err,
-      HasSubstr(
-          "unknown augmentation 'crops'; there are crop, flip, cutout, jitter and randaugment"));
+      HasSubstr("unknown augmentation 'crops'; there are crop, flip, cutout, jitter, randaugment, "
+                "mixup=ALPHA and cutmix=ALPHA"));
 }
 
 TEST_F(TrainProgram, ResumeNamesTheSettingThatIsAnother) {

@@ -63,16 +63,18 @@ TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
       daemon.http_needs(),
       UnorderedElementsAre(
           "GET /healthz: anyone", "GET /readyz: viewer", "GET /metrics: viewer",
-          "GET /jobs: viewer", "POST /jobs: operator, recorded as job", "GET " + job + ": viewer",
-          "GET " + job + "/log: viewer",
+          "GET /jobs: viewer", "POST /jobs/plan: viewer", "POST /jobs: operator, recorded as job",
+          "GET " + job + ": viewer", "GET " + job + "/log: viewer",
           "POST " + job + "/(cancel|pause|resume|start-now): operator, recorded as job",
           "POST " + job + "/notes: operator, recorded as note", "GET /members: viewer",
           "GET /stores: viewer",
           "POST /stores/([^/]+)/(drain|undrain): operator, recorded as store",
           "DELETE /stores/([^/]+): operator, recorded as store",
-          "POST /photos: uploader, of photos",
+          "POST /photos: uploader, of a collection", "POST /uploads: uploader, of a collection",
           "DELETE /photos/(.+): operator, of photos, recorded as deletion",
-          "GET /trash: viewer, of photos", "GET /trash/(.+): viewer, of photos",
+          "GET /photos/(.+)/like: viewer, of a collection and a task",
+          "POST /photos/like: viewer, of a collection and a task", "GET /trash: viewer, of photos",
+          "GET /trash/(.+): viewer, of photos",
           "POST /trash/(.+): operator, of photos, recorded as trash",
           "POST /restore/(.+): operator, of photos, recorded as restore",
           "GET /models/([0-9a-f]{64}): operator", "PUT /models/([0-9a-f]{64}): operator",
@@ -80,17 +82,23 @@ TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
           "GET " + version + "/diff/([0-9]{1,18}): viewer",
           "POST " + version + "/(production|candidate): operator, recorded as promotion",
           "POST " + version + "/notes: operator, recorded as note",
+          "GET /versions/rollback: viewer", "GET /tasks: viewer", "GET /tasks/(.+): viewer",
+          "DELETE /tasks/(.+): operator, recorded as task",
           "POST /versions/rollback: operator, recorded as promotion",
           "DELETE " + version + ": operator, recorded as removal", "GET /watch: viewer",
           "GET /: anyone", "GET /dashboard/([a-z_.]+): anyone", "GET /events: viewer",
-          "GET " + job + "/trace: viewer",
-          "GET /stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?): viewer, of photos",
-          "GET /labels: viewer, of a collection", "GET /labels/stats: viewer, of a collection",
-          "GET /labels/review: viewer, of a collection",
-          "GET /labels/accuracy: viewer, of a collection",
-          "GET /labels/diff: viewer, of a collection",
-          "GET /labels/([0-9]{1,18}): viewer, of a collection",
-          "PUT /labels/([0-9]{1,18}): labeller, of a collection, recorded as label",
+          "GET " + job + "/trace: viewer", "GET " + job + "/run: viewer",
+          "GET " + job + "/report: viewer", "GET " + job + "/quarantine: viewer",
+          "GET /stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?): viewer, of a collection",
+          "GET /labels: viewer, of a collection and a task",
+          "GET /labels/stats: viewer, of a collection and a task",
+          "GET /labels/review: viewer, of a collection and a task",
+          "GET /labels/accuracy: viewer, of a collection and a task",
+          "GET /labels/diff: viewer, of a collection and a task",
+          "GET /labels/confusion: viewer, of a collection and a task",
+          "GET /labels/new-photos: viewer, of a collection and a task",
+          "GET /labels/([0-9]{1,18}): viewer, of a collection and a task",
+          "PUT /labels/([0-9]{1,18}): labeller, of a collection and a task, recorded as label",
           "GET /audit: admin"));
 }
 
@@ -103,8 +111,11 @@ TEST_F(RoleAccess, EveryRouteOfAPipeStoreNeedsARole) {
           "GET /healthz: anyone", "GET /readyz: viewer", "GET /metrics: viewer",
           "POST /photos: uploader, of photos", "GET " + photo + ": viewer, of photos",
           "GET " + photo + "/thumbnail: viewer, of photos",
-          "GET " + photo + "/label: viewer, of photos",
-          "PUT " + photo + "/label: labeller, of photos, recorded as label",
+          "GET " + photo + "/embedding: viewer, of photos and a task",
+          "POST /embedding: viewer, of photos and a task",
+          "POST /neighbours: viewer, of photos and a task",
+          "GET " + photo + "/label: viewer, of photos and a task",
+          "PUT " + photo + "/label: labeller, of photos and a task, recorded as label",
           "DELETE " + photo + ": operator, of photos, recorded as deletion", "GET /audit: admin"));
 }
 
@@ -211,6 +222,57 @@ TEST_F(RoleAccess, OverTlsTheTunerSendsUploadsToTheStoreByTheNameOfItsCertificat
   EXPECT_EQ(at_store.remove("/photos/" + std::string(64, 'a')).or_throw().status, 403);
 }
 
+// What the Tuner's database and a store say of a photo, in two tasks.
+TEST_F(RoleAccess, ATokenOfATaskSeesAndSaysLabelsOfItAlone) {
+  real_fs().make_directories(at("tuner")).or_throw();
+  const std::string root = token("root", Role::kAdmin);
+  const std::string ann = TokensFile::open(real_fs(), at("tuner"))
+                              .or_throw()
+                              .add({.name = "ann", .role = Role::kLabeller, .task = "mood"})
+                              .or_throw();
+  RunningTuner t(tuner_config(), devices_);
+  RunningStore a(store_config(), devices_);
+  await([&] { return ready(a.http(), root) == 200; });
+  const HttpClient tuner = client(t.http(), ann), at_store = client(a.http(), ann);
+  ASSERT_EQ(client(a.http(), root).post("/photos", photo_file(), "image/jpeg").or_throw().status,
+            202);
+  const Digest id = sha256(photo_file());
+  const auto db = open_label_db("sqlite:" + at("tuner/labels.db")).or_throw();
+  const int64_t here = db->collection("default").or_throw();
+  const std::vector<PhotoPlace> place = {{"a/x.jpg", id}};
+  for (const auto& [task, label] : {std::pair("default", "rose"), std::pair("mood", "calm")}) {
+    db->add_photos(here, place).or_throw();
+    set_label(*db, here, db->task(task).or_throw(), "a/x.jpg", label, 100).or_throw();
+  }
+  const std::string number = std::to_string(db->find_photo(here, "a/x.jpg").or_throw());
+
+  EXPECT_THAT(tuner.get("/labels?task=mood").or_throw().body, HasSubstr("calm"));
+  EXPECT_EQ(tuner.put("/labels/" + number + "?task=mood", R"({"label": "gay"})").or_throw().status,
+            200);
+  EXPECT_THAT(tuner.get("/labels/" + number + "?task=mood").or_throw().body, HasSubstr("gay"));
+  for (const std::string path :
+       {"/labels", "/labels?task=default", "/labels/stats", "/labels/review?task=other", "/jobs",
+        "/versions?task=mood", "/stores", "/trash", "/watch?task=mood", "/audit", "/metrics"}) {
+    const HttpResponse r = tuner.get(path).or_throw();
+    EXPECT_EQ(r.status, 403) << path;
+    EXPECT_THAT(r.body, HasSubstr("the token of ann")) << path;
+  }
+  EXPECT_EQ(tuner.put("/labels/" + number, R"({"label": "gay"})").or_throw().status, 403);
+  EXPECT_EQ(tuner.post("/photos", "").or_throw().status, 403);
+  EXPECT_EQ(tuner.remove("/photos/a/x.jpg").or_throw().status, 403);
+
+  const std::string photo = "/photos/" + to_hex(id);
+  EXPECT_EQ(at_store.get(photo).or_throw().body, photo_file());
+  EXPECT_EQ(at_store.get(photo + "/thumbnail").or_throw().status, 200);
+  EXPECT_EQ(tuner.get("/stores/a" + photo).or_throw().status, 200);
+  EXPECT_EQ(at_store.get(photo + "/label").or_throw().status, 403);
+  EXPECT_EQ(at_store.get(photo + "/label?task=default").or_throw().status, 403);
+  EXPECT_EQ(at_store.get(photo + "/label?task=mood").or_throw().status, 404) << "none is in force";
+  EXPECT_EQ(at_store.put(photo + "/label", R"({"label": "gay"})").or_throw().status, 403);
+  EXPECT_EQ(at_store.post("/photos", photo_file(), "image/jpeg").or_throw().status, 403);
+  EXPECT_EQ(at_store.remove(photo).or_throw().status, 403);
+}
+
 TEST_F(RoleAccess, ABodyOfJsonHasItsBytesAndItsDepth) {
   RunningTuner t(tuner_config(), devices_);
   const HttpClient client(t.http());
@@ -263,6 +325,15 @@ TEST_F(RoleAccess, NobodysTokenGoesToAStoreButATicketForOneRequest) {
   EXPECT_EQ(stranger.get("/audit" + ticket).or_throw().status, 401);
   EXPECT_EQ(client(t.http(), "").post(path, photo_file()).or_throw().status, 401)
       << "nor at the Tuner";
+  // The Tuner hands a photo on in the name of who asks, too, and to nobody else's.
+  EXPECT_EQ(client(t.http(), "").post("/uploads", photo_file(), "image/jpeg").or_throw().status,
+            401);
+  EXPECT_EQ(client(t.http(), eve).post("/uploads", photo_file(), "image/jpeg").or_throw().status,
+            403);
+  const HttpResponse relayed =
+      client(t.http(), root).post("/uploads", photo_file(), "image/jpeg").or_throw();
+  EXPECT_EQ(relayed.status, 202) << relayed.body;
+  EXPECT_THAT(relayed.body, HasSubstr(id));
   // What the Tuner hands on it asks for in the name of who asks, and who may not ask gets nothing.
   const HttpResponse photo = client(t.http(), eve).get("/stores/a/photos/" + id).or_throw();
   EXPECT_EQ(photo.status, 200) << photo.body;

@@ -1,13 +1,9 @@
 // The Tuner's page: what it is served from, and the page itself in a browser, over a Tuner and a
-// PipeStore that work. NDT_SCREENSHOTS=DIR keeps pictures of it there.
-#include <gmock/gmock.h>
-
+// PipeStore that work.
 #include <regex>
 
-#include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
-#include "tests/roles/roles_fixture.h"
-#include "tests/support/browser.h"
+#include "tests/roles/dashboard_fixture.h"
 #include "tests/support/paths.h"
 
 namespace ndtrain::tuner {
@@ -19,75 +15,8 @@ using Json = nlohmann::json;
 using support::Browser;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::RunningStore;
-using testing::RunningTuner;
 
-class RoleDashboard : public testing::RolesTest {
- protected:
-  void SetUp() override {
-    RolesTest::SetUp();
-    for (int i = 0; i < kClasses; ++i) {
-      std::filesystem::rename(at("photos/c" + std::to_string(i)), at("photos/" + name(i)));
-    }
-    std::filesystem::rename(at("photos/" + name(0) + "/57.jpg"), at("photos/" + name(0) + kMarkup));
-    TunerConfig config = tuner("tuner");
-    config.http = "127.0.0.1:0";
-    tuner_.emplace(config, devices_);
-    client_.emplace(tuner_->http());
-  }
-  static std::string name(int i) {
-    return std::string(cli::demo_classes()[static_cast<size_t>(i)]);
-  }
-  void start_store() {
-    PipeStoreConfig config = store("attic", 0, 1);
-    config.http = "127.0.0.1:0";
-    store_.emplace(config, devices_);
-    await([&] {
-      const Json stores = get("/stores");
-      return !stores.empty() && stores[0]["here"] == true && stores[0]["http"] != "";
-    });
-  }
-  Json get(const std::string& path) const {
-    const HttpResponse r = client_->get(path).or_throw();
-    EXPECT_EQ(r.status, 200) << path << ": " << r.body;
-    return Json::parse(r.body);
-  }
-  std::pair<int, std::string> refusal(const std::string& path) const {
-    const HttpResponse r = client_->get(path).or_throw();
-    return {r.status, Json::parse(r.body).value("error", "")};
-  }
-  void work(const JobSpec& spec) const {
-    const HttpResponse r = client_->post("/jobs", spec.text()).or_throw();
-    ASSERT_EQ(r.status, 201) << r.body;
-    const std::string job = "/jobs/" + Json::parse(r.body)["job"].dump();
-    Json now;
-    await([&] { return (now = get(job))["state"] == "done" || now["state"] == "failed"; });
-    ASSERT_EQ(now["state"], "done") << now["message"];
-  }
-  // A version that has labelled all photos.
-  void train_and_relabel(uint64_t seed) const {
-    const std::string model = real_fs().read(at("base.onnx")).or_throw();
-    JobSpec spec{.model = to_hex(sha256(model)), .seed = seed, .head = "linear"};
-    spec.promote = Promote::kAlways;
-    ASSERT_LT(client_->put("/models/" + spec.model, model)->status, 300);
-    spec.freeze = "layer1";
-    spec.trainer.epochs = static_cast<int>(seed);
-    spec.trainer.batch = 8;
-    spec.trainer.schedule.lr = 0.02;
-    work(spec);
-    work({.kind = JobKind::kRelabel, .seed = seed});
-  }
-  static void keep(Browser& browser, const std::string& picture) {
-    if (const char* directory = std::getenv("NDT_SCREENSHOTS")) {
-      publish(real_fs(), join(directory, picture), browser.screenshot()).or_throw();
-    }
-  }
-
-  static constexpr const char* kMarkup = "/<img src=x>.jpg";
-  std::optional<RunningTuner> tuner_;
-  std::optional<HttpClient> client_;
-  std::optional<RunningStore> store_;
-};
+using RoleDashboard = testing::DashboardTest;
 
 TEST_F(RoleDashboard, IsAllServedByTheTunerAndMayLoadNothingElse) {
   const HttpResponse page = client_->get("/").or_throw();
@@ -150,18 +79,6 @@ TEST_F(RoleDashboard, ShowsPhotosOfStoresThatOnlyTheTunerCanReach) {
   EXPECT_THAT(refusal(attic + path), ::testing::Pair(503, HasSubstr("'attic' is away")));
 }
 
-TEST_F(RoleDashboard, HasTheTraceOfAJobThatIsDone) {
-  start_store();
-  EXPECT_THAT(refusal("/jobs/1/trace"), ::testing::Pair(404, HasSubstr("no trace")));
-  train_and_relabel(1);
-  std::set<std::string> who;
-  const Json trace = get("/jobs/1/trace");
-  for (const Json& e : trace.at("traceEvents")) {
-    if (e["name"] == "thread_name") who.insert(e["args"]["name"]);
-  }
-  EXPECT_EQ(who, (std::set<std::string>{"attic", "tuner"}));
-}
-
 TEST_F(RoleDashboard, SaysHowFarAJobIsAndAsksForATokenWhereOneIsNeeded) {
   if (!Browser::lacking().empty()) GTEST_SKIP() << Browser::lacking();
   Browser b;
@@ -169,7 +86,7 @@ TEST_F(RoleDashboard, SaysHowFarAJobIsAndAsksForATokenWhereOneIsNeeded) {
   EXPECT_TRUE(b.await("document.querySelector('#stores')?.textContent.includes('No PipeStore')"));
   EXPECT_TRUE(b.await("document.querySelector('#live').textContent === 'live'"));
   const auto jobs = [&](const std::string& expression) {
-    return b.value("import('/dashboard/jobs.js').then(m => " + expression + ")");
+    return b.value("import('/dashboard/progress.js').then(m => " + expression + ")");
   };
   const std::string rows = "{photos: 1000, rows: 250, row_bytes: 9}";
   EXPECT_EQ(jobs("m.progress_of(" + rows + ").done"), 250);
@@ -179,6 +96,10 @@ TEST_F(RoleDashboard, SaysHowFarAJobIsAndAsksForATokenWhereOneIsNeeded) {
   EXPECT_EQ(jobs("m.left('a', {done: 100, total: 1000}, 10)"), Json());
   EXPECT_EQ(jobs("m.left('a', {done: 300, total: 1000}, 14)"), 14);
   EXPECT_EQ(jobs("m.left('b', {done: 300, total: 1000}, 15)"), Json()) << "another stage";
+  EXPECT_EQ(jobs("m.left('a', {done: 500, total: 1000}, 18)"), 10) << "beside the other's";
+  EXPECT_EQ(jobs("m.wait_text({waits_for_job: {job: 3, why: 'both train'}})"),
+            "waits for job 3: both train");
+  EXPECT_EQ(jobs("m.wait_text({})"), "");
   const auto left_of = [&](const std::string& job, const std::string& stage) {
     return jobs("m.left_text(" + job + ", {stage: '" + stage + "'}, 14)");
   };
@@ -190,12 +111,10 @@ TEST_F(RoleDashboard, SaysHowFarAJobIsAndAsksForATokenWhereOneIsNeeded) {
   EXPECT_EQ(jobs("m.left_text(" + once + ", {stage: 'rows'}, undefined)"), "");
 
   const auto running = [](const std::string& doing) {
-    return "m.show_jobs([{job: 7, kind: 'finetune', state: 'running', photos: 9, rows: 9, doing: "
-           "'" +
-           doing + "'}])";
+    return "m.progress_box({job: 7, kind: 'finetune', photos: 9, rows: 9, doing: '" + doing + "'})";
   };
   EXPECT_EQ(jobs("(" + running("epoch 3/4: 50 of 100 photos") + ", " + running("") +
-                 ", document.querySelector('#running progress').value)"),
+                 ".querySelector('progress').value)"),
             0.625)
       << "nothing is said between two epochs";
 
@@ -230,13 +149,8 @@ TEST_F(RoleDashboard, ShowsAPersonWhatThereIsAndTakesHerAnswersInABrowser) {
   b.open(base + "/");
   EXPECT_TRUE(b.await("document.querySelector('#stores td')?.textContent.includes('attic here')"));
   EXPECT_TRUE(b.await("document.querySelectorAll('#jobs tbody tr').length === 4"));
-  EXPECT_TRUE(b.await("document.querySelectorAll('#trace rect').length > 0"));
   EXPECT_TRUE(b.await("document.querySelector('#figures').textContent.includes('0 stale')"));
   EXPECT_EQ(b.value("document.querySelector('#live').textContent"), "live");
-  b.value("[...document.querySelectorAll('#jobs button')].at(-1).click()");
-  EXPECT_TRUE(b.await("document.querySelector('#trace_title').textContent === 'Trace of job 1'"));
-  EXPECT_TRUE(b.await("document.querySelectorAll('#trace .tuner').length > 0"));
-  b.value("scrollTo(0, 0)");
   keep(b, "dashboard_overview.png");
 
   b.value("location.hash = 'labels'");

@@ -75,7 +75,7 @@ class RoleFolder : public testing::RolesTest {
 TEST_F(RoleFolder, APhotoThatIsCopiedInIsLabelledByTheVersionInForceWithinSeconds) {
   RunningTuner t(tuner_with_http(), devices_);
   RunningStore a(store_at("a"), devices_);
-  await([&] { return shows(a, "ndtrain_upload_version 1"); });
+  await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
   const auto begun = system_clock().monotonic();
   copy_in("c0/new.jpg", 0);
   await([&] { return !labels_of(0).empty(); });
@@ -110,7 +110,7 @@ TEST_F(RoleFolder, WhatComesWhileTheTunerOrTheStoreIsAwayIsLabelledOnce) {
   copy_in("c0/0.new.jpg", 0);  // while both are
   {
     RunningStore a(store_at("a"), devices_);
-    await([&] { return shows(a, "ndtrain_upload_version 1"); });
+    await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
     for (int i = 1; i < 40; ++i) copy_in("more/of/" + std::to_string(i) + ".jpg", i);
     await([&] { return shows(a, "ndtrain_upload_outbox 80"); });
   }
@@ -124,7 +124,7 @@ TEST_F(RoleFolder, WhatComesWhileTheTunerOrTheStoreIsAwayIsLabelledOnce) {
 TEST_F(RoleFolder, ADeletedPhotoThatIsPutBackIsForgottenAtOnce) {
   RunningTuner t(tuner_with_http(), devices_);
   RunningStore a(store_at("a"), devices_);
-  await([&] { return shows(a, "ndtrain_upload_version 1"); });
+  await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
   copy_in("c0/new.jpg", 0);
   await([&] { return !labels_of(0).empty(); });
   const std::string id = to_hex(sha256(photo(0)));
@@ -140,7 +140,7 @@ TEST_F(RoleFolder, EachShardLabelsItsOwnAndNobodyDoesWhoDoesNotWatch) {
     PipeStoreConfig blind = store_at("a");
     blind.watch = false;
     RunningStore a(blind, devices_);
-    await([&] { return shows(a, "ndtrain_upload_version 1"); });
+    await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
     copy_in("c0/unheard.jpg", 99);
     std::this_thread::sleep_for(std::chrono::milliseconds(800));
     EXPECT_TRUE(shows(a, "ndtrain_photos_found_total 0"));
@@ -148,7 +148,8 @@ TEST_F(RoleFolder, EachShardLabelsItsOwnAndNobodyDoesWhoDoesNotWatch) {
   RunningTuner t(tuner_with_http(), devices_);
   RunningStore b(store_at("b", 0, 2), devices_), c(store_at("c", 1, 2), devices_);
   await([&] {
-    return shows(b, "ndtrain_upload_version 1") && shows(c, "ndtrain_upload_version 1") &&
+    return shows(b, "ndtrain_upload_version{task=\"default\"} 1") &&
+           shows(c, "ndtrain_upload_version{task=\"default\"} 1") &&
            shows(b, "ndtrain_photos_found_total 0");
   });
   std::this_thread::sleep_for(std::chrono::seconds(1));  // what was there first is none of theirs

@@ -105,8 +105,8 @@ class FsyncDeathTest : public testing::RolesTest {
     return config;
   }
 
-  // A Tuner's state with four versions, the second in force, two stores that are away, a photo that
-  // has a label, and a model to train.
+  // A Tuner's state with four versions, the second in force, one of another task, two stores that
+  // are away, a photo that has a label, and a model to train.
   void make_tuner_state() {
     real_fs().make_directories(at("tuner")).or_throw();
     base_ = ModelStore(real_fs(), at("tuner/models")).add_file(at("base.onnx")).or_throw();
@@ -116,6 +116,9 @@ class FsyncDeathTest : public testing::RolesTest {
           .add({.content = sha256(std::to_string(i)), .extractor = base_, .head = base_}, i <= 2)
           .or_throw();
     }
+    (void)versions
+        .add({.task = "mood", .content = sha256("5"), .extractor = base_, .head = base_}, true)
+        .or_throw();
     KnownStores stores(real_fs(), at("tuner"));
     stores.put("attic", {.photos = 3}).or_throw();
     stores.put("cellar", {.photos = 3, .drained = true}).or_throw();
@@ -161,6 +164,7 @@ class FsyncDeathTest : public testing::RolesTest {
         {point, {"POST", "/versions/1/candidate"}},
         {"/versions/rollback", {"POST", "/versions/rollback"}},
         {version, {"DELETE", "/versions/3"}},
+        {"/tasks/(.+)", {"DELETE", "/tasks/mood"}},
         {version + "/notes", {"POST", "/versions/3/notes", R"({"note": "a look"})"}},
         {label, {"PUT", here, R"({"label": "tulip"})"}},
     };
@@ -172,8 +176,12 @@ class FsyncDeathTest : public testing::RolesTest {
         {job, "/jobs/1"},
         {job + "/log", "/jobs/1/log"},
         {job + "/trace", "/jobs/1/trace"},
+        {job + "/run", "/jobs/1/run"},
+        {job + "/report", "/jobs/1/report"},
+        {job + "/quarantine", "/jobs/1/quarantine"},
         {"/members", "/members"},
         {"/stores", "/stores"},
+        {"/photos/(.+)/like", "/photos/" + to_hex(sha256("photo 1")) + "/like"},
         {"/trash", "/trash"},
         {"/trash/(.+)", "/trash/" + to_hex(sha256("photo 1"))},
         {"/stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?)",
@@ -181,6 +189,9 @@ class FsyncDeathTest : public testing::RolesTest {
         {"/models/" + digest, "/models/" + to_hex(base_)},
         {"/versions", "/versions"},
         {version, "/versions/1"},
+        {"/versions/rollback", "/versions/rollback"},
+        {"/tasks", "/tasks"},
+        {"/tasks/(.+)", "/tasks/mood"},
         {version + "/diff/([0-9]{1,18})", "/versions/1/diff/2"},
         {"/watch", "/watch"},
         {"/", "/"},
@@ -191,14 +202,22 @@ class FsyncDeathTest : public testing::RolesTest {
         {"/labels/review", "/labels/review"},
         {"/labels/accuracy", "/labels/accuracy"},
         {"/labels/diff", "/labels/diff?from=1"},
+        {"/labels/confusion", "/labels/confusion"},
+        {"/labels/new-photos", "/labels/new-photos"},
         {label, here},
         {"/audit", "/audit"}};
     for (const auto& [pattern, path] : read) {
       cases.push_back({.pattern = pattern, .request = {"GET", path}, .reads = true});
     }
+    cases.push_back(
+        {.pattern = "/jobs/plan", .request = {"POST", "/jobs/plan", submit.body}, .reads = true});
     // The store takes it, where there is one.
     cases.push_back(
+        {.pattern = "/photos/like", .request = {"POST", "/photos/like", "a photo"}, .reads = true});
+    cases.push_back(
         {.pattern = "/photos", .request = {"POST", "/photos", "a photo"}, .reads = true});
+    cases.push_back(
+        {.pattern = "/uploads", .request = {"POST", "/uploads", "a photo"}, .reads = true});
     return cases;
   }
 
@@ -218,9 +237,14 @@ class FsyncDeathTest : public testing::RolesTest {
         {photo, path},
         {photo + "/thumbnail", path + "/thumbnail"},
         {photo + "/label", path + "/label"},
+        {photo + "/embedding", path + "/embedding"},
         {"/audit", "/audit"}};
     for (const auto& [pattern, at] : read) {
       cases.push_back({.pattern = pattern, .request = {"GET", at}, .reads = true});
+    }
+    const std::string query = R"({"extractor": ")" + to_hex(Digest{}) + R"(", "values": [1]})";
+    for (const auto& [at, body] : {std::pair("/embedding", file), {"/neighbours", query}}) {
+      cases.push_back({.pattern = at, .request = {"POST", at, body}, .reads = true});
     }
     return cases;
   }

@@ -207,6 +207,8 @@ TEST_F(NearData, AFeatureTravelsOnce) {
   EXPECT_GT(alone["report"]["row_bytes"], 0);
   EXPECT_EQ(run(spec(2, 2), "t")["features_of_earlier_jobs"], 0);
   const auto second = run(again, "t");
+  EXPECT_EQ(second["report"]["predicted"]["by"], "job 1");
+  EXPECT_EQ(second["report"]["predicted"]["row_bytes"], 0) << "all is here";
   EXPECT_EQ(second["features_of_earlier_jobs"], kPhotos);
   EXPECT_EQ(second["report"]["row_bytes"], 0);
   EXPECT_EQ(second["model_id"], alone["model_id"]);
@@ -218,9 +220,14 @@ TEST_F(NearData, AFeatureTravelsOnce) {
   again.trainer.epochs = 1;
   const auto third = run(again, "t");
   EXPECT_EQ(third["features_of_earlier_jobs"], kPhotos);
+  EXPECT_EQ(third["report"]["predicted"]["by"], "job 1") << "the last that extracted its photos";
   EXPECT_EQ(third["train_photos"].get<int>() + third["val_photos"].get<int>(), kPhotos + 1);
   const double row = alone["report"]["row_bytes"].get<double>() / kPhotos;
   EXPECT_EQ(third["report"]["row_bytes"], row) << "the new one";
+  EXPECT_NEAR(third["report"]["predicted"]["row_bytes"], row, 1e-6);
+  EXPECT_LT(third["report"]["predicted"]["tuner_busy_s"],
+            second["report"]["predicted"]["tuner_busy_s"])
+      << "of as many epochs as it has";
 }
 
 TEST_F(NearData, AJobThatIsGoneOnWithReadsWhatEarlierOnesLeft) {

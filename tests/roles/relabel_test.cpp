@@ -143,18 +143,20 @@ TEST_F(RoleRelabel, APausedOneLetsOthersGoFirstAndOutlivesItsRoles) {
 TEST_F(RoleRelabel, WhatAStoreDoesForAJobThatWasPausedEndsAndBeginsAnew) {
   PhotoRowProducer producer({.photos = at("photos"), .cache = at("cache"), .batch = 8}, devices_,
                             real_fs(), system_clock());
-  std::vector<size_t> all(producer.scan().or_throw().photos.size());
+  const auto photos = std::make_shared<StoreInventory>(producer.scan().or_throw());
+  std::vector<size_t> all(photos->photos.size());
   std::iota(all.begin(), all.end(), size_t{0});
   wire::Job job;
   job.set_job(3);
   job.set_rows(wire::Job::LABELS);
   job.set_top_k(1);
-  (void)producer.open(job, at("base.onnx"), "").or_throw();
-  producer.give_up(3);
-  EXPECT_EQ(producer.make(all).or_throw().rows.size(), 0U);
-  (void)producer.open(job, at("base.onnx"), "").or_throw();
-  producer.give_up(2);  // another
-  EXPECT_EQ(producer.make(all).or_throw().rows.size(), static_cast<size_t>(kPhotos));
+  const auto rows = producer.open(job, photos, at("base.onnx"), "").or_throw();
+  const auto others = producer.open(job, photos, at("base.onnx"), "").or_throw();
+  rows->give_up();
+  EXPECT_EQ(rows->make(all).or_throw().rows.size(), 0U);
+  EXPECT_EQ(others->make(all).or_throw().rows.size(), static_cast<size_t>(kPhotos));
+  const auto again = producer.open(job, photos, at("base.onnx"), "").or_throw();
+  EXPECT_EQ(again->make(all).or_throw().rows.size(), static_cast<size_t>(kPhotos));
 }
 
 }  // namespace

@@ -64,10 +64,12 @@ class RolesTest : public ::testing::Test {
   // A minute at most; asked often, as it is of this process.
   static void await(const std::function<bool()>& true_soon) {
     const auto until = system_clock().monotonic() + std::chrono::minutes(1);
-    while (!true_soon() && system_clock().monotonic() < until) {
+    bool is_true = true_soon();
+    while (!is_true && system_clock().monotonic() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      is_true = true_soon();
     }
-    ASSERT_TRUE(true_soon());
+    ASSERT_TRUE(is_true);
   }
 
   static constexpr int kClasses = 3, kPhotos = 60, kSide = 32;

@@ -262,5 +262,19 @@ TEST_F(SlowLinkGroup, ADropOfWhatIsNoParameterEndsTheJobWithTheNamesThereAre) {
   EXPECT_THAT(o.message, HasSubstr("fc.weight"));
 }
 
+// Each Tuner has the rows of its own shards alone, of all views.
+TEST_F(SlowLinkGroup, ViewsThatAreDrawnAndMixedTrainTheSameAgain) {
+  join("a");
+  JobSpec plain = sparse(2);
+  const std::string as_they_are = train(plain, "plain")["model_id"];
+  JobSpec s = plain;
+  s.augmentation = {.flip = true, .mixup = 1};
+  s.views = 2;
+  s.sampling.balanced = true;
+  const std::string model = train(s, "mixed")["model_id"];
+  EXPECT_NE(model, as_they_are);
+  EXPECT_EQ(train(s, "again")["model_id"], model) << log_;
+}
+
 }  // namespace
 }  // namespace ndtrain::tuner

@@ -1,6 +1,9 @@
 // A fine-tuning by several Tuners gives what one gives, whoever comes, stays away or is lost.
 #include <gmock/gmock.h>
 
+#include <set>
+
+#include "ndp/labels/label_db.h"
 #include "tests/roles/tuner_group_fixture.h"
 #include "tests/wire/authority.h"
 
@@ -276,6 +279,88 @@ TEST_F(TunerGroup, TwoOfOneNameAreNotTaken) {
       {.name = "a", .tuner = address(), .state = at("member-twin"), .version = "test"}, devices_);
   train(s, "twins");
   EXPECT_THAT(log_, HasSubstr("2 of 3 Tuners train"));
+}
+
+// What is drawn for a place, and what it is mixed with, is of its shard.
+TEST_F(TunerGroup, DrawnWeighedAndMixedPhotosGiveTheSameWeightsByAnyNumberOfTuners) {
+  std::vector<std::pair<const char*, std::function<void(JobSpec&)>>> all = {
+      {"mixed", [](JobSpec& s) { s.augmentation.mixup = 0.4; }},
+      {"balanced", [](JobSpec& s) { s.sampling.balanced = true; }},
+      {"weighed",
+       [](JobSpec& s) {
+         s.sampling.class_weights = "c0=4";
+         s.trainer.label_smoothing = 0.1;
+       }},
+      {"both", [](JobSpec& s) {
+         s.augmentation = {.flip = true, .mixup = 1};
+         s.views = 2;
+         s.sampling.balanced = true;
+       }}};
+  std::set<std::string> models = {by_one_tuner()};
+  for (const auto& [name, ask] : all) {
+    members_.clear();
+    JobSpec s = spec(1);
+    ask(s);
+    const std::string expected = train(s, name)["model_id"];
+    EXPECT_TRUE(models.insert(expected).second) << name << " changes something";
+    for (const char* member : {"a", "b"}) {
+      join(member);
+      ++s.tuners;
+      const auto result = train(s, std::string(name) + member);
+      EXPECT_EQ(result["model_id"], expected) << name << " " << s.tuners << "\n" << log_;
+      EXPECT_EQ(result["tuners"], s.tuners);
+    }
+  }
+}
+
+// Every second photo is what its folder says by a person, too, and since not long ago.
+TEST_F(TunerGroup, RecentTruthHasItsShareByAnyNumberOfTuners) {
+  const auto say = [&](const std::string& state) {
+    real_fs().make_directories(at(state)).or_throw();
+    const auto db = open_label_db("sqlite:" + at(state + "/labels.db")).or_throw();
+    const int64_t collection = db->collection(kDefaultCollection).or_throw();
+    LabelBatch said{.task = db->task(kDefaultTask).or_throw(), .source = LabelSource::kHuman};
+    const std::vector<std::string> names = {"c0", "c1", "c2"};
+    const std::vector<int64_t> classes = db->class_ids(said.task, names).or_throw();
+    for (int i = 0; i < kPhotos; i += 2) {
+      const auto c = static_cast<size_t>(i % kClasses);
+      const std::string path = names[c] + "/" + std::to_string(i) + ".jpg";
+      const std::vector<PhotoPlace> place = {
+          {path, sha256(real_fs().read(at("photos/" + path)).or_throw())}};
+      said.labels.push_back({.photo = db->add_photos(collection, place).or_throw()[0],
+                             .class_id = classes[c],
+                             .time = 200});
+    }
+    db->put_labels(said).or_throw();
+  };
+  JobSpec s = spec(1);
+  s.trainer.shards = 2;
+  say("plain");
+  const std::string plain = train(s, "plain")["model_id"];
+  s.sampling.since = 100;
+  s.sampling.truth_share = 0.9;
+  say("one");
+  const std::string expected = train(s, "one")["model_id"];
+  EXPECT_NE(expected, plain);
+  join("a");
+  s.tuners = 2;
+  say("two");
+  EXPECT_EQ(train(s, "two")["model_id"], expected) << log_;
+}
+
+TEST_F(TunerGroup, WhereAMemberIsLostWhatIsDrawnAndMixedStays) {
+  JobSpec s = spec(1);
+  s.augmentation.mixup = 0.4;
+  s.sampling.balanced = true;
+  const std::string expected = train(s, "one")["model_id"];
+  s.tuners = 3;
+  join("a");
+  join("b");
+  const auto result = train(s, "left", [&](const std::string& line) {
+    if (line.starts_with("run 1/2")) members_.erase("a");
+  });
+  EXPECT_EQ(result["model_id"], expected) << log_;
+  EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"}));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "ndp/jobs/classify.h"
 #include "ndp/labels/label_db.h"
 #include "tests/roles/roles_fixture.h"
+#include "tuner/http/http_uploads.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -91,10 +92,51 @@ class RoleUploads : public testing::RolesTest {
   }
 };
 
+TEST_F(RoleUploads, GoThroughTheTunerForWhoCannotReachAStore) {
+  (void)train();
+  RunningTuner t(tuner_with_http(), devices_);
+  const HttpClient client(t.http());
+  const auto relay = [&](const std::string& body, const std::string& type = "image/jpeg") {
+    return client.post("/uploads", body, type).or_throw();
+  };
+  EXPECT_EQ(relay(photo(0)).status, 503) << "there is no store";
+  EXPECT_EQ(relay(photo(0)).headers.at("Retry-After"), "5");
+  PipeStoreConfig config = store_with_http("a");
+  config.uploads.most_bytes = 100'000;
+  RunningStore a(config, devices_);
+  await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
+  HttpResponse r;
+  await([&] { return (r = relay(photo(0))).status != 503; });
+  ASSERT_EQ(r.status, 200) << r.body;
+  const Json json = Json::parse(r.body);
+  EXPECT_EQ(json.at("id"), to_hex(sha256(photo(0))));
+  EXPECT_EQ(json, upload(a.http(), 0)) << "as the store itself answers";
+  const HttpResponse shown =
+      HttpClient(a.http()).get("/photos/" + to_hex(sha256(photo(0)))).or_throw();
+  EXPECT_EQ(shown.body, photo(0));
+
+  // What a browser's form sends, as it is.
+  const std::string form =
+      "--x\r\nContent-Disposition: form-data; name=\"photo\"; "
+      "filename=\"x.jpg\"\r\n\r\n" +
+      photo(1) + "\r\n--x--\r\n";
+  EXPECT_EQ(Json::parse(relay(form, "multipart/form-data; boundary=x").body).at("id"),
+            to_hex(sha256(photo(1))));
+  const size_t bytes = photo(0).size() + photo(1).size();
+  await([&] { return shows(a, "ndtrain_bytes_total{kind=\"uploads\"} " + std::to_string(bytes)); });
+  EXPECT_TRUE(shows(a, "ndtrain_photos_by_state{state=\"labelled\"} 2"));
+  EXPECT_TRUE(shows(a, "ndtrain_photos_by_state{state=\"unlabelled\"} 0"));
+  // What the store says of a photo that it does not take, it says.
+  EXPECT_EQ(relay("no photo").status, 422);
+  EXPECT_EQ(relay("").status, 400);
+  EXPECT_EQ(relay(std::string(100'001, 'x')).status, 413);
+  EXPECT_EQ(relay(std::string(kMostRelayed + 1, 'x')).status, 413);
+}
+
 TEST_F(RoleUploads, AreLabelledWhereTheyLandAndTheTunerHearsOfEachOnceAlsoOfThoseItMissed) {
   const std::string model = train();
   RunningStore a(store_with_http("a"), devices_);
-  await([&] { return shows(a, "ndtrain_upload_version 1"); });
+  await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
   std::map<std::string, Json> answers;
   {
     RunningTuner t(tuner_with_http(), devices_);
@@ -159,7 +201,7 @@ TEST_F(RoleUploads, AreNoClassOfThePhotoDirectoryAndTrainedOnOnceSomebodySaysWha
   std::string id;
   {
     RunningTuner t(tuner_with_http(), devices_);
-    await([&] { return shows(a, "ndtrain_upload_version 1"); });
+    await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
     id = upload(a.http(), 1).at("id");
     (void)upload(a.http(), 2);
     EXPECT_EQ(classes(), before);
@@ -180,7 +222,7 @@ TEST_F(RoleUploads, AreNoClassOfThePhotoDirectoryAndTrainedOnOnceSomebodySaysWha
 TEST_F(RoleUploads, WhatPeopleSayAndDeleteReachesTheTuner) {
   (void)train();
   RunningStore a(store_with_http("a"), devices_);
-  await([&] { return shows(a, "ndtrain_upload_version 1"); });
+  await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
   const std::string kept = upload(a.http(), 1).at("id"), gone = upload(a.http(), 2).at("id");
   const HttpClient client(a.http());
   EXPECT_EQ(client.put("/photos/" + kept + "/label", R"({"label": "peony"})").or_throw().status,
@@ -214,7 +256,7 @@ TEST_F(RoleUploads, AndAllPhotosAreFoundNowhereWhenTheyAreDeletedAtTheTunerAndAS
   const std::string copied = real_fs().read(at("photos/c0/0.jpg")).or_throw();
   RunningTuner t(tuner_with_http(), devices_);
   RunningStore a(store_with_http("a"), devices_);
-  await([&] { return shows(a, "ndtrain_upload_version 1"); });
+  await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
   const std::string uploaded = upload(a.http(), 1).at("id");
   await([&] { return shows(a, "ndtrain_upload_outbox 0"); });
   EXPECT_FALSE(traces(copied).empty());
@@ -268,7 +310,7 @@ TEST_F(RoleUploads, AFileOfADeletedPhotoThatNoScanHadSeenOrThatIsPutBackGoesWith
   {
     RunningTuner t(tuner_with_http(), devices_);
     RunningStore a(store_with_http("a"), devices_);
-    await([&] { return shows(a, "ndtrain_upload_version 1"); });
+    await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
     publish(real_fs(), unseen, photo(1)).or_throw();
     publish(real_fs(), stays, photo(3)).or_throw();
     const std::string uploaded = upload(a.http(), 2).at("id");
@@ -295,7 +337,8 @@ TEST_F(RoleUploads, AFileOfADeletedPhotoThatNoScanHadSeenOrThatIsPutBackGoesWith
   for (const LabelRow& row : labels()) labelled.push_back(row.digest);
   EXPECT_EQ(labelled.size(), kPhotos + 1U);
   EXPECT_THAT(labelled, ::testing::Contains(sha256(photo(3))));
-  RunningStore a(store_with_http("a"), devices_);  // which tidies up at once
+  // It tidies up at once; a deletion that is said to it once more is written down, and wiped.
+  RunningStore a(store_with_http("a"), devices_);
   await([&] { return (traces(photo(1)) + traces(photo(2))).empty(); });
 }
 
@@ -304,7 +347,7 @@ TEST_F(RoleUploads, ARelabelFindsThatTheyAreDoneAndAnotherStoreSaysTheSame) {
   std::map<std::string, Json> answers;
   {
     RunningStore a(store_with_http("a"), devices_);
-    await([&] { return shows(a, "ndtrain_upload_version 1"); });
+    await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
     for (int i = 0; i < 6; ++i) {
       const Json json = upload(a.http(), i);
       answers[json.at("id")] = json;

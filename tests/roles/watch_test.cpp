@@ -57,10 +57,11 @@ class RoleWatch : public testing::RolesTest {
 TEST_F(RoleWatch, HumanLabelsStartAFineTuningAndItsVersionRelabelsWhatIsStale) {
   TunerConfig config = tuner("tuner");
   config.http = "127.0.0.1:0";
-  config.watch = parse_watch_rule(
+  WatchRule rule = parse_watch_rule(
       R"({"labels": 6, "every_s": 0.1, "min_interval_s": 0, "job": {"promote": true, "epochs": 2,
           "batch": 8, "lr": 0.005, "freeze": "layer1"}})");
-  config.watch->model = at("base.onnx");
+  rule.model = at("base.onnx");
+  config.watch = {rule};
   RunningTuner t(config, devices_);
   PipeStoreConfig with_http = store("a", 0, 1);
   with_http.http = "127.0.0.1:0";
@@ -118,19 +119,21 @@ TEST_F(RoleWatch, OtherPhotosThanBeforeStartAFineTuningWithoutAWordOfAnybody) {
   constexpr auto kWindow = std::chrono::seconds(6);
   TunerConfig config = tuner("tuner");
   config.http = "127.0.0.1:0";
-  config.watch = parse_watch_rule(
+  WatchRule rule = parse_watch_rule(
       R"({"labels": 3, "score_drop": 0.99, "psi": 0.25, "window_s": 6, "window_photos": 20,
           "every_s": 0.1, "min_interval_s": 0, "relabel": false,
           "job": {"promote": true, "epochs": 20, "batch": 8, "lr": 0.02, "freeze": "layer1"}})");
-  config.watch->model = at("base.onnx");
+  rule.model = at("base.onnx");
+  config.watch = {rule};
   RunningTuner t(config, devices_);
   PipeStoreConfig with_http = store("a", 0, 1);
   with_http.http = "127.0.0.1:0";
   RunningStore a(with_http, devices_);
   label_photos(a.http(), 0, 3);
   await([&] {
-    return HttpClient(a.http()).get("/metrics")->body.find("\nndtrain_upload_version 1\n") !=
-           std::string::npos;
+    return HttpClient(a.http())
+               .get("/metrics")
+               ->body.find("\nndtrain_upload_version{task=\"default\"} 1\n") != std::string::npos;
   });
 
   const auto upload_all = [&](int from, int step) {
@@ -156,6 +159,23 @@ TEST_F(RoleWatch, ATunerWithoutARuleSaysSo) {
   config.http = "127.0.0.1:0";
   RunningTuner t(config, devices_);
   EXPECT_EQ(HttpClient(t.http()).get("/watch")->status, 404);
+}
+
+TEST_F(RoleWatch, EachRuleIsOfOneTaskAndCollection) {
+  TunerConfig config = tuner("tuner");
+  config.http = "127.0.0.1:0";
+  config.watch = {parse_watch_rule(R"({"labels": 6, "job": {}})"),
+                  parse_watch_rule(R"({"labels": 7, "job": {"task": "birds"}})")};
+  {
+    const RunningTuner t(config, devices_);
+    EXPECT_EQ(get(t.http(), "/watch").at("rule").at("labels"), 6);
+    EXPECT_EQ(get(t.http(), "/watch?task=birds").at("rule").at("labels"), 7);
+    const HttpResponse none = HttpClient(t.http()).get("/watch?task=bees").or_throw();
+    EXPECT_EQ(none.status, 404);
+    EXPECT_NE(none.body.find("birds of default"), std::string::npos) << none.body;
+  }
+  config.watch.push_back(config.watch[1]);
+  EXPECT_THROW(TunerDaemon(config, devices_, real_fs(), system_clock()), Error);
 }
 
 }  // namespace

@@ -25,6 +25,12 @@ enum class Bug {
   kVersionByLife,         // labels are under a version that follows from the Tuner's life
   kStartUnsaid,           // a Tuner does not say which of its starts it is
   kDeltaUnverified,       // a store takes what a delta makes, of whatever base
+  // Of several tasks and collections.
+  kPublishedToDefaultTask,  // a store puts every version in force of the default task
+  kOneTaskAnswersForAll,    // an upload that is labelled in one task counts as labelled in all
+  kTaskUnsaid,              // a store does not say of which task its uploads' lines are
+  kRelabelsByDefaultTask,   // a relabelling of any task is by the default one's version
+  kCollectionUnsaid,        // a store does not say of which collection its photos are
 };
 
 }  // namespace ndtrain::sim

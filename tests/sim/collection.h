@@ -12,6 +12,7 @@ using namespace ndp;
 class Collection {
  public:
   static constexpr size_t kStores = 3, kPhotos = 300;
+  static constexpr uint32_t kClasses = 3;
   static constexpr size_t kFeatures = 8, kRow = 2 * kFeatures;  // f16
   static constexpr size_t kKinds = 16;                          // collections that differ
 

@@ -23,13 +23,19 @@ using Names = std::set<std::string>;
 using ::testing::IsEmpty;
 
 // Who has slow work done on a lane: what syncs the disk in a simulation, and what does not.
-const Names kSync = {
-    "DeletionFollower::take", "JobRunner::start",     "ModelDistribution::answer_asks",
-    "ModelFetch::apply_step", "PhotoDeletions::pump", "PhotoTrash::keep_labels",
-    "TrashFollower::take",    "UploadIngest::judge",  "UploadIngest::keep",
-    "Watcher::start"};
-const Names kRead = {"JobRunner::finished", "ModelDeployment::check", "RowJobs::end",
-                     "RowJobs::list",       "RowJobs::make_more",     "RowJobs::open",
+const Names kSync = {"DeletionFollower::take",
+                     "JobRunner::start",
+                     "ModelDeployment::withdraw",
+                     "ModelDistribution::answer_asks",
+                     "ModelFetch::apply_step",
+                     "PhotoDeletions::pump",
+                     "PhotoTrash::keep_labels",
+                     "TrashFollower::take",
+                     "UploadIngest::judge",
+                     "UploadIngest::keep",
+                     "Watcher::start"};
+const Names kRead = {"JobRunner::finished", "ModelDeployment::check", "RowJobs::list",
+                     "RowJobs::make_more",  "RowJobs::open",          "TaskRemoval::pump",
                      "UploadIngest::pump"};
 
 // Whoever starts a task at another place names it above.
@@ -87,11 +93,21 @@ Outcome watch(size_t, int64_t fail) {
   return {m.lane_syncs(), m.fsync_deaths()};
 }
 
+// A task goes, with what is known in it.
+Outcome take_away(size_t machine, int64_t fail) {
+  sim::Redistribution versions(7);
+  sim::Machine& m = versions.machine(machine);
+  if (fail > 0) m.disk().fail_sync(fail);
+  versions.run_with_task_taken_away();
+  EXPECT_THAT(versions.violations(), IsEmpty());
+  return {m.lane_syncs(), m.fsync_deaths()};
+}
+
 struct Scenario {
   Outcome (*run)(size_t machine, int64_t fail);
   size_t machines;  // of which an fsync fails: the Tuner, and a store
 };
-constexpr Scenario kScenarios[] = {{work, 2}, {distribute, 2}, {watch, 1}};
+constexpr Scenario kScenarios[] = {{work, 2}, {distribute, 2}, {watch, 1}, {take_away, 2}};
 
 TEST(FsyncThatFails, EndsARoleInWhateverItDoesAndChangesNothing) {
   log::set_level(log::Level::kOff);

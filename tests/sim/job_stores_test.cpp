@@ -26,8 +26,8 @@ constexpr const char* kOtherNumerics = "b";  // computes in another way than the
 // How a store is when the job is submitted.
 enum class Stand { kHere, kLate, kTooLate, kDrained };
 
-struct JobPlan {
-  explicit JobPlan(uint64_t seed) : rng(seed, "stores of a job") {
+struct DrawnJob {
+  explicit DrawnJob(uint64_t seed) : rng(seed, "stores of a job") {
     for (Stand& s : stands) s = static_cast<Stand>(rng.next_below(4));
     stands[rng.next_below(Collection::kStores)] = Stand::kHere;
     const uint64_t kind = rng.next_below(3);
@@ -193,7 +193,7 @@ class JobSite {
     EXPECT_EQ(result.value("left_out", size_t{0}), all.size() - readable.size());
   }
 
-  JobPlan plan_;
+  DrawnJob plan_;
   Collection collection_;
   Timeline timeline_;
   Watch watch_;
@@ -207,7 +207,7 @@ TEST(JobStores, TakeEveryPhotoOfThoseThatComeAndNameTheOthersWhoeverIsLateOrDrai
   log::set_level(log::Level::kOff);
   size_t waited = 0, done = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    const JobPlan plan(seed);
+    const DrawnJob plan(seed);
     if (plan.in_time().empty()) continue;  // such a job waits for ever, and says so
     JobSite site(seed);
     site.run();

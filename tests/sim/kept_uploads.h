@@ -24,7 +24,7 @@ class KeptUploads final : public UploadSink {
     return text.ok() ? parse(*text) : Labels();
   }
 
-  Status keep(const std::string&, std::span<const wire::Upload> lines,
+  Status keep(const StorePlace&, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     Labels next = labels_;
     for (const wire::Upload& line : lines) next[hex_of(line.digest())] = line.truth();
@@ -41,6 +41,8 @@ class KeptUploads final : public UploadSink {
     if (Status s = save(std::move(next)); !s.ok()) return s;
     return restore_from_trash(photos);
   }
+
+  Status remove_task(const std::string&) override { return {}; }
 
   // Photos in the trash keep what was said of them.
   Status put_in_trash(const std::vector<Digest>& photos) override {

@@ -15,21 +15,22 @@ constexpr int64_t kTransaction = 4000;  // bytes of the volume, about
 
 class Sink final : public RowSink {
  public:
-  Sink(RowSink& sink, Fs& fs, Watch& watch) : sink_(sink), fs_(fs), watch_(watch) {}
+  Sink(uint64_t job, std::string model, RowSink& sink, Fs& fs, Watch& watch)
+      : job_(job), model_(std::move(model)), sink_(sink), fs_(fs), watch_(watch) {}
 
   Status inventory(const RowIngest::Inventory& i) override {
     return transaction([&] { return sink_.inventory(i); });
   }
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override {
     auto durable = transaction([&] { return sink_.open(manifest); });
-    if (durable.ok()) watch_.opened(manifest, *durable);
+    if (durable.ok()) watch_.opened(job_, manifest, model_, *durable);
     return durable;
   }
   Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override {
     auto bad = transaction([&] { return sink_.keep(rows); });
     for (const RowIngest::Rows& r : rows) {
       for (const auto& [number, row] : r.rows) {
-        if (bad.ok()) watch_.kept(number);
+        if (bad.ok()) watch_.kept(job_, number);
       }
     }
     return bad;
@@ -49,6 +50,8 @@ class Sink final : public RowSink {
     return result;
   }
 
+  const uint64_t job_;
+  const std::string model_;
   RowSink& sink_;
   Fs& fs_;
   Watch& watch_;
@@ -56,12 +59,13 @@ class Sink final : public RowSink {
 
 class Labelling final : public JobWork {
  public:
-  Labelling(std::unique_ptr<JobWork> work, Fs& fs, Watch& watch)
-      : work_(std::move(work)), fs_(fs), watch_(watch) {}
+  Labelling(uint64_t job, std::unique_ptr<JobWork> work, Fs& fs, Watch& watch)
+      : job_(job), work_(std::move(work)), fs_(fs), watch_(watch) {}
 
   RowRequest prepare() override {
     RowRequest request = work_->prepare();
-    sink_ = std::make_unique<Sink>(work_->sink(), fs_, watch_);
+    sink_ = std::make_unique<Sink>(job_, request.ask.extractor() + request.ask.head(),
+                                   work_->sink(), fs_, watch_);
     return request;
   }
   RowSink& sink() override { return *sink_; }
@@ -72,6 +76,7 @@ class Labelling final : public JobWork {
   JobOutcome finish() override { return work_->finish(); }
 
  private:
+  const uint64_t job_;
   std::unique_ptr<JobWork> work_;
   Fs& fs_;
   Watch& watch_;
@@ -80,28 +85,35 @@ class Labelling final : public JobWork {
 
 }  // namespace
 
-std::string label_row(const Digest& photo) {
+std::string label_row(const Digest& photo, const Digest& head) {
   std::vector<RankedClass> best;
-  for (uint32_t i = 0; i < 3; ++i) {
-    best.push_back({(photo[2] + i) % 3, 0.5F / static_cast<float>(i + 1)});
+  for (uint32_t i = 0; i < Collection::kClasses; ++i) {
+    best.push_back({(labelled_class(photo, head) + i) % Collection::kClasses,
+                    0.5F / static_cast<float>(i + 1)});
   }
   return top_k_row(best);
 }
 
-std::unique_ptr<LabelDb> make_database() { return SqliteLabels::open(":memory:").or_throw(); }
-
-std::unique_ptr<JobWork> make_labelling(const JobContext& context, const JobSpec& spec,
-                                        const std::string& directory, PublishedModel model,
-                                        LabelDb& db, Progress& progress, Watch& watch, Bug bug,
-                                        uint64_t life) {
-  if (bug == Bug::kVersionByLife) model.content[0] = static_cast<uint8_t>(life);
-  return std::make_unique<Labelling>(
-      std::make_unique<LabelWork>(context, spec, directory, std::move(model), &db, progress,
-                                  HumanLabels()),
-      context.fs, watch);
+std::unique_ptr<JobWork> watched_labelling(uint64_t job, std::unique_ptr<JobWork> work, Fs& fs,
+                                           Watch& watch) {
+  return std::make_unique<Labelling>(job, std::move(work), fs, watch);
 }
 
-void check_labels(LabelDb& db, const Collection& photos, size_t lost, bool whole, Watch& watch) {
+std::unique_ptr<LabelDb> make_database() { return SqliteLabels::open(":memory:").or_throw(); }
+
+std::unique_ptr<JobWork> make_labelling(uint64_t job, const JobContext& context,
+                                        const JobSpec& spec, const std::string& directory,
+                                        PublishedModel model, LabelDb& db, Progress& progress,
+                                        Watch& watch, Bug bug, uint64_t life) {
+  if (bug == Bug::kVersionByLife) model.content[0] = static_cast<uint8_t>(life);
+  return watched_labelling(job,
+                           std::make_unique<LabelWork>(context, spec, directory, std::move(model),
+                                                       &db, progress, HumanLabels()),
+                           context.fs, watch);
+}
+
+void check_labels(LabelDb& db, const Collection& photos, const Digest& head, size_t lost,
+                  bool whole, Watch& watch) {
   const int64_t task = db.task(kDefaultTask).or_throw();
   std::set<Digest> all;
   for (size_t s = 0; s < Collection::kStores; ++s) {
@@ -121,7 +133,8 @@ void check_labels(LabelDb& db, const Collection& photos, size_t lost, bool whole
       watch.violation(name + " has " + std::to_string(labels.size()) + " labels");
     } else if (labels.empty() && whole && photos.readable(photo, lost)) {
       watch.violation(name + " has no label");
-    } else if (!labels.empty() && labels[0].class_name != labelled_class(photo)) {
+    } else if (!labels.empty() &&
+               labels[0].class_name != class_name(kDefaultTask, labelled_class(photo, head))) {
       watch.violation(name + " has the label of another: " + labels[0].class_name);
     }
   }

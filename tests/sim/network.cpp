@@ -135,6 +135,10 @@ void Network::tell_store(const LinkPtr& link,
     link->greeted = true;
     if (bug_ == Bug::kStartUnsaid) m->mutable_welcome()->clear_start();
   }
+  if (auto* m = std::get_if<wire::ToStore>(&what);
+      m && m->has_publish() && bug_ == Bug::kPublishedToDefaultTask) {
+    m->mutable_publish()->clear_task();
+  }
   ends_.to_store(link->store, {link->client, std::move(what)});
 }
 

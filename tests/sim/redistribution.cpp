@@ -57,6 +57,7 @@ Redistribution::Redistribution(uint64_t seed, Bug bug)
   for (size_t s = 0; s < Collection::kStores; ++s) {
     stores_.push_back(
         std::make_unique<StoreMachine>(timeline_, seed, network_, collection_, s, bug));
+    stores_[s]->join(std::string(kDefaultCollection), false);
     ends.stores[s] = stores_[s].get();
   }
   ends.to_tuner = [this](LinkEvent<wire::FromStore> e) { tuner_->handle(std::move(e)); };
@@ -112,9 +113,9 @@ void Redistribution::publish_next() {
   });
 }
 
-bool Redistribution::everybody_has(uint64_t version) const {
+bool Redistribution::everybody_has(uint64_t version, const std::string& task) const {
   return std::ranges::all_of(stores_, [&](const auto& store) {
-    return store->alive() && store->version_in_force() == version;
+    return store->alive() && store->version_in_force(task) == version;
   });
 }
 
@@ -133,6 +134,51 @@ void Redistribution::run(uint64_t versions, int faults) {
   });
   if (timeline_.now() >= kTooLong) watch_.violation("not every store gets the last version");
   check_files();
+}
+
+bool Redistribution::labels_upload(const std::string& task) const {
+  const auto known = stores_[0]->log().find(StoreMachine::uploaded(0, 0), task);
+  return known && known->version > 0;
+}
+
+// Whatever of it is not done; what a Tuner that dies meanwhile has not kept is said again.
+void Redistribution::publish_or_take_away(const std::string& task) {
+  if (!tuner_->alive()) return;
+  tuner_->turn([&] {
+    try {
+      const auto version = tuner_->versions().in_force(task);
+      if (!version && !tuner_->versions().removed_tasks().contains(task)) {
+        PublishedModel model{.task = task, .job = 1};
+        model.extractor = tuner_->models().add(extractor()).or_throw();
+        model.head = tuner_->models().add(head(1)).or_throw();
+        (void)tuner_->service().publish_version(model, true);
+      } else if (version && everybody_has(version->version, task) && labels_upload(task)) {
+        tuner_->service().remove_task(task);
+      }
+    } catch (const Error& e) {
+      tell(std::string("the Tuner answers: ") + e.what());
+    }
+  });
+}
+
+void Redistribution::run_with_task_taken_away() {
+  const std::string task = "birds";
+  std::function<void()> go_on = [&] {
+    publish_or_take_away(task);
+    if (stores_[0]->awake()) stores_[0]->take(StoreMachine::uploaded(0, 0), [] {});
+    timeline_.after(seconds(1), go_on);
+  };
+  timeline_.after(seconds(1), go_on);
+  until(kTooLong, [&] {
+    if (!tuner_->alive()) return false;
+    const auto removed = tuner_->versions().removed_tasks();
+    const auto it = removed.find(task);
+    return it != removed.end() && !it->second.labels && everybody_has(0, task);
+  });
+  if (timeline_.now() >= kTooLong) watch_.violation("the task is not gone everywhere");
+  if (labels_upload(task)) {
+    watch_.violation("store 0 knows what its upload was called in the task");
+  }
 }
 
 void Redistribution::run_with_one_away(uint64_t versions) {

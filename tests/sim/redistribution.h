@@ -29,6 +29,9 @@ class Redistribution {
   void run(uint64_t versions, int faults);
   // Nothing goes wrong but that store 2 is away from version 1 to the last.
   void run_with_one_away(uint64_t versions);
+  // Nothing goes wrong but what is done to machine(): every store has a version of a task in force,
+  // and store 0 an upload that it labels; then the task is taken away, until nobody knows of it.
+  void run_with_task_taken_away();
 
   Machine& machine(size_t which);  // 0 is the Tuner, then the stores
 
@@ -45,7 +48,9 @@ class Redistribution {
   void strike();
   bool apply(Fault fault, size_t store);
   bool rot(size_t store);
-  bool everybody_has(uint64_t version) const;
+  bool everybody_has(uint64_t version, const std::string& task = std::string(kDefaultTask)) const;
+  bool labels_upload(const std::string& task) const;  // store 0, its first
+  void publish_or_take_away(const std::string& task);
   void check_files();
   void tell(const std::string& what);
 

@@ -41,7 +41,7 @@ class SimulatedStore {
     if (m.has_ack()) work_->acknowledged(m.ack());
     while (const auto batch = work_->next(kBatch)) {
       for (wire::FromStore& sent : extract(*batch)) out.push_back(std::move(sent));
-      EXPECT_LE(work_->unacknowledged_bytes(), std::max(kWindow, kBatch * row_.bytes));
+      EXPECT_LE(work_->unacknowledged_bytes(), std::max(kWindow, kBatch * row_.of(1)));
     }
     return out;
   }
@@ -76,7 +76,7 @@ class SimulatedStore {
       const Digest& d = photos_.at(p.place).digest;
       if (std::ranges::find(bad_, d) == bad_.end()) {
         rows.push_back(row_of(d));
-        rows.back().resize(row_.bytes);
+        rows.back().resize(row_.of(batch.run));
       } else {
         bad.push_back({p.number, "photo.jpg", "cut short"});
       }

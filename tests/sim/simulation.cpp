@@ -7,6 +7,7 @@
 #include <set>
 
 #include "framework/core/publish.h"
+#include "tests/sim/job_specs.h"
 #include "tests/sim/labelling.h"
 #include "tuner/ingest/spool.h"
 
@@ -16,34 +17,9 @@ using namespace tuner;
 
 namespace {
 
-constexpr double kStoreTimeout = 600;
 constexpr Time kTooLong = std::chrono::hours(6);  // after that a job hangs
 
 constexpr uint64_t kFinetuning = 1, kRelabelling = 2;  // jobs
-
-JobSpec relabelling(bool without_one, bool allow_missing) {
-  JobSpec spec;
-  spec.kind = JobKind::kRelabel;
-  spec.stores = Collection::kStores - without_one;
-  spec.store_timeout = kStoreTimeout;
-  spec.allow_missing = allow_missing;
-  return spec;
-}
-
-JobSpec finetuning(const Digest& model, bool allow_missing) {
-  JobSpec spec;
-  spec.model = to_hex(model);
-  spec.stores = Collection::kStores;
-  spec.store_timeout = kStoreTimeout;
-  spec.allow_missing = allow_missing;
-  spec.seed = 7;
-  spec.runs = 2;
-  spec.trainer = {.epochs = 2, .batch = 32, .schedule = {.lr = 0.05}, .seed = 7};
-  spec.head = "linear";
-  spec.memory = 1 << 20;
-  spec.disk = 1 << 28;
-  return spec;
-}
 
 }  // namespace
 
@@ -112,7 +88,9 @@ Ending Simulation::run() {
     }
   }
   if (ending.labelled) {
-    check_labels(*tuner_->labels(), collection_, lost_, !allow_missing_, watch_);
+    check_labels(*tuner_->labels(), collection_,
+                 tuner_->versions().in_force(kDefaultTask).value().head, lost_, !allow_missing_,
+                 watch_);
   }
   if (ending.done && ending.labelled) check_trash();
   if (ending.done) check_result(ending);
@@ -287,12 +265,13 @@ void Simulation::look_at_stores() {
 void Simulation::look_at_jobs() {
   TunerService& service = tuner_->service();
   if (!last_job()) {
-    service.submit(finetuning(tuner_->model(), allow_missing_));
+    service.submit(finetuning(tuner_->model(), Collection::kStores, allow_missing_));
     return;
   }
   const JobRecord job = *last_job();
   if (job.state == JobState::kDone && job.id == kFinetuning) {
-    service.submit(relabelling(lost_ < Collection::kStores, allow_missing_));
+    service.submit(
+        relabelling(Collection::kStores - (lost_ < Collection::kStores), allow_missing_));
     if (disturbed_ && std::exchange(faults_, faults_ + kLateFaults) == 0) {
       timeline_.after(seconds(3 * rng_.next_uniform()), [this] { strike(); });
     }

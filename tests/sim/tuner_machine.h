@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "framework/runtime/devices.h"
 #include "tests/sim/kept_uploads.h"
@@ -26,11 +27,11 @@ class TunerMachine final : public Machine {
   void stop(Time back_after);  // SIGTERM
   // From its next start on it has no audit log, which asks for the job of a version.
   void go_without_audit() { audited_ = false; }
-  // From its next start on it watches the label database at this url, which is not on its disk.
-  void watch(WatchRule rule, std::string labels) {
-    rule_ = std::move(rule);
-    watched_labels_ = std::move(labels);
-  }
+  // From its next start on its label database is the one at this url, which is not on its disk, and
+  // has what is said of uploads too.
+  void keep_labels_at(std::string url) { labels_url_ = std::move(url); }
+  // From its next start on it watches that database by this rule, too.
+  void watch(WatchRule rule) { rules_.push_back(std::move(rule)); }
 
   // Of a machine that is up.
   TunerService& service() { return *service_; }
@@ -45,7 +46,8 @@ class TunerMachine final : public Machine {
   void after_turn() override;
   // It cannot start. Once it runs, the job fails and it lives on.
   bool may_die_when_full() const override { return !service_; }
-  Watcher::Setting watcher_setting();
+  std::unique_ptr<UploadSink> make_upload_sink();
+  Watcher::Setting watcher_setting(size_t number);
 
   Network& network_;
   Watch& watch_;
@@ -58,13 +60,13 @@ class TunerMachine final : public Machine {
   std::unique_ptr<Versions> versions_;
   std::unique_ptr<WatchedJobFactory> works_;
   std::unique_ptr<LinkServer> links_;
-  std::unique_ptr<KeptUploads> uploads_;
   bool audited_ = true;
   std::unique_ptr<AuditLog> audit_;
+  std::unique_ptr<UploadSink> uploads_;
   std::unique_ptr<TunerService> service_;
-  std::optional<WatchRule> rule_;
-  std::string watched_labels_;
-  std::unique_ptr<Watcher> watcher_;
+  std::string labels_url_;
+  std::vector<WatchRule> rules_;
+  std::vector<std::unique_ptr<Watcher>> watchers_;
   std::optional<Time> stopping_;
 };
 

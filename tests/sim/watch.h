@@ -6,6 +6,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "framework/core/hash.h"
@@ -39,11 +41,11 @@ class Watch {
   void sends(uint64_t link, const wire::Rows& rows);
   void acknowledges(uint64_t link, const wire::Ack& ack);
 
-  // What is acknowledged from now on is of another job.
-  void next_job() { promised_.clear(); }
-  // Where the Tuner keeps rows.
-  void opened(const Manifest& manifest, const std::vector<uint64_t>& durable);
-  void kept(uint64_t number);
+  // Where the Tuner keeps a job's rows. Of another manifest than before, or made by another model,
+  // they are others: the job begins anew.
+  void opened(uint64_t job, const Manifest& manifest, const std::string& model,
+              const std::vector<uint64_t>& durable);
+  void kept(uint64_t job, uint64_t number);
 
   Stage stage = Stage::kBefore;
   std::map<Digest, std::string> spool;  // what was there when all was trained
@@ -55,9 +57,14 @@ class Watch {
   uint64_t failures = 0;  // of them
 
  private:
-  std::map<std::pair<uint64_t, uint64_t>, std::vector<uint64_t>> chunks_;  // link, chunk
-  std::set<uint64_t> durable_;                                             // as far as was said
-  std::set<uint64_t> promised_;  // acknowledged to some store
+  struct Job {
+    std::pair<Digest, std::string> rows;  // of which manifest, and by what
+    std::set<uint64_t> durable;           // as far as was said
+    std::set<uint64_t> promised;          // acknowledged to some store
+  };
+  std::map<std::tuple<uint64_t, uint64_t, uint64_t>, std::vector<uint64_t>>
+      chunks_;  // link, job, chunk
+  std::map<uint64_t, Job> jobs_;
   std::vector<std::string> violations_;
 };
 

@@ -45,7 +45,8 @@ WatchedLabels::WatchedLabels()
   publish(tuner_.disk(), kBase, base_model()).or_throw();
   WatchRule rule = parse_watch_rule(R"({"labels": 1, "every_s": 5, "min_interval_s": 0})");
   rule.model = kBase;
-  tuner_.watch(rule, url);
+  tuner_.keep_labels_at(url);
+  tuner_.watch(rule);
 }
 
 void WatchedLabels::run() {

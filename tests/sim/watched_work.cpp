@@ -12,14 +12,14 @@ namespace {
 
 class WatchedSink final : public RowSink {
  public:
-  WatchedSink(RowSink& sink, Watch& watch, WatchedJobFactory::Memory& memory, Bug bug)
-      : sink_(sink), watch_(watch), memory_(memory), bug_(bug) {}
+  WatchedSink(uint64_t job, RowSink& sink, Watch& watch, WatchedJobFactory::Memory& memory, Bug bug)
+      : job_(job), sink_(sink), watch_(watch), memory_(memory), bug_(bug) {}
 
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override {
     manifest_ = &manifest;
     Result<std::vector<uint64_t>> durable = sink_.open(manifest);
     if (!durable.ok()) return durable;
-    watch_.opened(manifest, *durable);
+    watch_.opened(job_, manifest, "", *durable);
     if (bug_ == Bug::kReceivedIsDurable) {
       std::set<uint64_t> all(durable->begin(), durable->end());
       all.insert(memory_.received.begin(), memory_.received.end());
@@ -61,13 +61,14 @@ class WatchedSink final : public RowSink {
           other[0] ^= 1;
           static_cast<Spool&>(sink_).put(other, std::as_bytes(std::span(row))).or_throw();
         }
-        watch_.kept(number);
+        watch_.kept(job_, number);
       }
     }
     return result;
   }
 
  private:
+  const uint64_t job_;
   RowSink& sink_;
   Watch& watch_;
   WatchedJobFactory::Memory& memory_;
@@ -78,14 +79,14 @@ class WatchedSink final : public RowSink {
 
 class WatchedWork final : public JobWork {
  public:
-  WatchedWork(std::unique_ptr<JobWork> work, Watch& watch, WatchedJobFactory::Memory& memory,
-              Bug bug, uint64_t life)
-      : work_(std::move(work)), watch_(watch), memory_(memory), bug_(bug), life_(life) {}
+  WatchedWork(uint64_t job, std::unique_ptr<JobWork> work, Watch& watch,
+              WatchedJobFactory::Memory& memory, Bug bug, uint64_t life)
+      : job_(job), work_(std::move(work)), watch_(watch), memory_(memory), bug_(bug), life_(life) {}
 
   RowRequest prepare() override {
     RowRequest request = work_->prepare();
     if (bug_ == Bug::kSplitByLife) request.manifest.seed += life_;
-    sink_ = std::make_unique<WatchedSink>(work_->sink(), watch_, memory_, bug_);
+    sink_ = std::make_unique<WatchedSink>(job_, work_->sink(), watch_, memory_, bug_);
     return request;
   }
   RowSink& sink() override { return *sink_; }
@@ -104,6 +105,7 @@ class WatchedWork final : public JobWork {
   void discard(const std::function<bool()>&) override {}  // the rows are looked at when all is over
 
  private:
+  const uint64_t job_;
   std::unique_ptr<JobWork> work_;
   Watch& watch_;
   WatchedJobFactory::Memory& memory_;
@@ -116,19 +118,22 @@ class WatchedWork final : public JobWork {
 
 std::unique_ptr<JobWork> WatchedJobFactory::make(uint64_t job, const JobSpec& spec,
                                                  const std::string& directory, Progress& progress) {
-  if (spec.kind == JobKind::kRelabel) {
-    watch_.stage = Stage::kLabelling;
-    if (!memory_.database) {
-      memory_.database = make_database();
-      watch_.next_job();
-    }
-    const std::optional<PublishedModel> model = versions_.in_force(kDefaultTask);
-    if (!model) throw Error("no version is in force");
-    return make_labelling(context_, spec, directory, *model, *memory_.database, progress, watch_,
-                          bug_, life_);
-  }
-  return std::make_unique<WatchedWork>(works_.make(job, spec, directory, progress), watch_, memory_,
-                                       bug_, life_);
+  if (spec.kind == JobKind::kRelabel) return make_relabelling(job, spec, directory, progress);
+  return std::make_unique<WatchedWork>(job, works_.make(job, spec, directory, progress), watch_,
+                                       memory_, bug_, life_);
+}
+
+std::unique_ptr<JobWork> WatchedJobFactory::make_relabelling(uint64_t job, const JobSpec& spec,
+                                                             const std::string& directory,
+                                                             Progress& progress) {
+  watch_.stage = Stage::kLabelling;
+  if (!has_url_ && !memory_.database) memory_.database = make_database();
+  LabelDb& db = has_url_ ? labels() : *memory_.database;
+  const bool by_default = bug_ == Bug::kRelabelsByDefaultTask;
+  const std::optional<PublishedModel> model =
+      versions_.in_force(by_default ? std::string(kDefaultTask) : spec.task);
+  if (!model) throw Error("no version is in force");
+  return make_labelling(job, context_, spec, directory, *model, db, progress, watch_, bug_, life_);
 }
 
 }  // namespace ndtrain::sim

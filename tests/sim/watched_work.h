@@ -21,12 +21,14 @@ class WatchedJobFactory final : public JobFactory {
     std::unique_ptr<LabelDb> database = nullptr;  // which is not of this life either
   };
 
-  // `life` counts the Tuner's. Keeps references.
-  WatchedJobFactory(const JobContext& context, const Versions& versions, Watch& watch,
-                    Memory& memory, Bug bug, uint64_t life)
+  // `life` counts the Tuner's; `labels` is the url of the label database, "": it is in the memory.
+  // Keeps references.
+  WatchedJobFactory(const JobContext& context, const Versions& versions, const std::string& labels,
+                    Watch& watch, Memory& memory, Bug bug, uint64_t life)
       : context_(context),
         versions_(versions),
-        works_(context, versions, ""),
+        has_url_(!labels.empty()),
+        works_(context, versions, labels),
         watch_(watch),
         memory_(memory),
         bug_(bug),
@@ -34,10 +36,15 @@ class WatchedJobFactory final : public JobFactory {
 
   std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec, const std::string& directory,
                                 Progress& progress) override;
+  LabelDb& labels() { return works_.labels(); }
 
  private:
+  std::unique_ptr<JobWork> make_relabelling(uint64_t job, const JobSpec& spec,
+                                            const std::string& directory, Progress& progress);
+
   JobContext context_;
   const Versions& versions_;
+  const bool has_url_;
   DefaultJobFactory works_;
   Watch& watch_;
   Memory& memory_;

@@ -1,0 +1,86 @@
+// Several tasks and collections under faults. NDT_SIM_SEEDS as in simulator_test.cpp.
+#include "tests/sim/libraries.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "framework/core/log.h"
+#include "tests/support/seeds.h"
+
+namespace ndtrain {
+namespace {
+
+using sim::Bug;
+using sim::Libraries;
+
+constexpr int kFaults = 10;
+
+// Each commit of a label database waits for its disk: one in memory, where there is one.
+void keep_databases_in_memory() {
+  constexpr const char* kMemory = "/dev/shm";
+  if (std::filesystem::is_directory(kMemory)) ::setenv("TEST_TMPDIR", kMemory, 0);
+}
+
+std::string story_of(const Libraries& l) {
+  std::string text;
+  for (const std::string& line : l.story()) text += line + "\n";
+  for (const std::string& v : l.violations()) text += "VIOLATION " + v + "\n";
+  return text;
+}
+
+TEST(Libraries, HaveTheLabelsOfTheirTasksWhateverGoesWrong) {
+  log::set_level(log::Level::kOff);
+  keep_databases_in_memory();
+  const auto [first, count] = testing::seeds_or(60);
+  size_t jobs = 0, versions = 0, uploads = 0, watched = 0;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    Libraries libraries(seed, kFaults);
+    libraries.run();
+    if (count == 1) fmt::print("{}", story_of(libraries));
+    ASSERT_TRUE(libraries.violations().empty()) << story_of(libraries) << "NDT_SIM_SEEDS=" << seed
+                                                << " sim_test --gtest_filter=Libraries.Have*";
+    jobs += libraries.jobs();
+    versions += libraries.versions();
+    uploads += libraries.uploads();
+    watched += libraries.watched();
+  }
+  fmt::print("{} seeds: {} jobs, {} of them by rules, {} versions, {} uploads\n", count, jobs,
+             watched, versions, uploads);
+  if (count < 50) return;
+  EXPECT_GT(jobs, 8 * count);
+  EXPECT_GT(versions, 2 * count);
+  EXPECT_GT(uploads, 5 * count);
+  EXPECT_GT(watched, 0U);
+}
+
+// What one collection with one task does not show.
+class BugOfLibraries : public ::testing::TestWithParam<std::pair<const char*, Bug>> {};
+
+TEST_P(BugOfLibraries, IsFound) {
+  log::set_level(log::Level::kOff);
+  keep_databases_in_memory();
+  constexpr uint64_t kSeeds = 100;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    Libraries libraries(seed, kFaults, GetParam().second);
+    libraries.run();
+    if (libraries.violations().empty()) continue;
+    fmt::print("seed {}: {}\n", seed, libraries.violations().front());
+    return;
+  }
+  FAIL() << "not found in " << kSeeds << " seeds";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Libraries, BugOfLibraries,
+    ::testing::Values(std::pair("PublishedToDefaultTask", Bug::kPublishedToDefaultTask),
+                      std::pair("OneTaskAnswersForAll", Bug::kOneTaskAnswersForAll),
+                      std::pair("TaskUnsaid", Bug::kTaskUnsaid),
+                      std::pair("RelabelsByDefaultTask", Bug::kRelabelsByDefaultTask),
+                      std::pair("CollectionUnsaid", Bug::kCollectionUnsaid)),
+    [](const auto& test) { return test.param.first; });
+
+}  // namespace
+}  // namespace ndtrain

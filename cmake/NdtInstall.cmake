@@ -29,7 +29,7 @@ install(FILES packaging/ndtrain-tuner.service packaging/ndtrain-member.service p
         DESTINATION lib/systemd/system)
 install(FILES packaging/ndtrain.sysusers DESTINATION lib/sysusers.d RENAME ndtrain.conf)
 install(FILES examples/plan_published.json packaging/tuner.env packaging/member.env packaging/pipestore.env
-        packaging/ndtrain-alerts.yml
+        packaging/ndtrain-alerts.yml packaging/ndtrain-grafana.json
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 configure_package_config_file(cmake/ndtrainConfig.cmake.in

@@ -54,7 +54,8 @@ const std::map<std::string_view, Names>& table() {
       {"ndp/jobs",
        {"ndp/engine", "framework/pipeline/profiler", "framework/pipeline/run", "framework/quantize",
         "framework/sparse/plan", "ndp/labels", "ndp/deltas"}},
-      {"ndp/pipestore", {"ndp/jobs", "ndp/wire", "ndp/http"}},
+      {"ndp/similarity", {"framework/core"}},
+      {"ndp/pipestore", {"ndp/jobs", "ndp/similarity", "ndp/wire", "ndp/http"}},
       {"tuner", {"tuner/work", "tuner/watch", "tuner/http"}},
       {"tuner/ingest", {"ndp/jobs", "ndp/wire"}},
       {"tuner/models", {"ndp/jobs", "ndp/wire"}},
@@ -62,9 +63,9 @@ const std::map<std::string_view, Names>& table() {
       {"tuner/group", {"tuner/jobs", "framework/pipeline/profiler"}},
       {"tuner/work", {"tuner/group"}},
       {"tuner/plan", {"tuner/jobs"}},
-      {"tuner/service", {"tuner/jobs", "ndp/http"}},
+      {"tuner/service", {"tuner/plan", "ndp/http"}},
       {"tuner/watch", {"tuner/service"}},
-      {"tuner/http", {"tuner/service", "tuner/group"}},
+      {"tuner/http", {"tuner/service", "tuner/group", "ndp/similarity"}},
   };
   return t;
 }

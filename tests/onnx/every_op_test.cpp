@@ -8,39 +8,10 @@
 #include "framework/onnx/export.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/onnx/model_proto.h"
-#include "tests/ops/example_graph.h"
+#include "tests/ops/example_model.h"
 
 namespace ndtrain {
 namespace {
-
-struct OneNode {
-  Model model;
-  std::vector<Tensor> inputs;
-};
-
-OneNode model_of(const OpDef& def, const Example& example) {
-  OneNode made;
-  const ExampleGraph e = build_example(def, example);
-  ModelNode node{std::string(def.name), {}, {}, example.attrs};
-  for (size_t i = 0; i < example.inputs.size(); ++i) {
-    const ExampleInput& in = example.inputs[i];
-    const bool absent = in.type.dtype == DType::kNone;
-    node.inputs.push_back(absent ? "" : "x" + std::to_string(i));
-    if (absent) continue;
-    const Tensor value = Tensor::from_doubles(in.type, e.values[i]);
-    if (in.known) {
-      made.model.initialisers[node.inputs[i]] = value;
-      continue;
-    }
-    const Ints dims(in.type.shape.dims().begin(), in.type.shape.dims().end());
-    made.model.inputs.push_back({node.inputs[i], in.type.dtype, dims});
-    made.inputs.push_back(value);
-  }
-  for (size_t k = 0; k < e.outputs.size(); ++k) node.outputs.push_back("y" + std::to_string(k));
-  made.model.outputs = node.outputs;
-  made.model.nodes.push_back(std::move(node));
-  return made;
-}
 
 // An attribute that is a number is an f32 in a file.
 bool near(double a, double b) {
@@ -48,7 +19,7 @@ bool near(double a, double b) {
   return std::abs(a - b) <= 1e-6 * (1 + std::abs(b));
 }
 
-std::vector<Tensor> run(const OneNode& given, const Model& model) {
+std::vector<Tensor> run(const ExampleModel& given, const Model& model) {
   return interpret_outputs(bind(model, 1), given.inputs);
 }
 
@@ -71,7 +42,7 @@ TEST_P(EveryOp, StaysTheSameThroughExport) {
   int files = 0;
   for (size_t i = 0; i < def.examples.size(); ++i) {
     SCOPED_TRACE(describe(def, i));
-    const OneNode given = model_of(def, def.examples[i]);
+    const ExampleModel given = example_model(def, def.examples[i]);
     const std::string file = exported(given.model);
     if (file.empty()) continue;
     ++files;

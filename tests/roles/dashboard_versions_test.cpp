@@ -106,7 +106,8 @@ TEST_F(DashboardVersions, OfSeveralTasksAreShownAndChangedOneTaskAtATime) {
   EXPECT_THAT(aliases(2), ::testing::Contains("production"));
   b.open("http://" + tuner_->http() + "/?again#versions");
   EXPECT_TRUE(says(b, "#version_list", "Version 3"));
-  EXPECT_EQ(b.value("document.querySelector('#task').value"), "birds") << "also after a reload";
+  EXPECT_TRUE(b.await("document.querySelector('#task').value === 'birds'"))
+      << "also after a reload";
 }
 
 TEST_F(DashboardVersions, AreSaidToKnowEachClassAsWellAsTheirConfusionHasIt) {

@@ -9,6 +9,7 @@
 
 #include "cli/suggest.h"
 #include "framework/core/fs.h"
+#include "framework/core/limits.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -80,10 +81,9 @@ Names variables_of_ours() {
 toml::table settings_file() {
   if (!real_fs().exists(kFile)) return {};
   try {
-    return toml::parse_file(kFile);
-  } catch (const toml::parse_error& e) {
-    throw UsageError(std::string(kFile) + ": " + std::string(e.description()) + ", line " +
-                     std::to_string(e.source().begin.line));
+    return ndp::parse_toml(real_fs().read(kFile, limits::kJsonText).or_throw());
+  } catch (const Error& e) {
+    throw UsageError(std::string(kFile) + ": " + e.what());
   }
 }
 

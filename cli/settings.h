@@ -2,12 +2,11 @@
 // environment, as NDTRAIN_<FLAG>.
 #pragma once
 
-#include <toml++/toml.h>
-
 #include <span>
 #include <string>
 
 #include "cli/verb.h"
+#include "ndp/jobs/toml.h"
 
 namespace ndtrain::cli {
 

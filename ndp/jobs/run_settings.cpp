@@ -1,13 +1,13 @@
 #include "ndp/jobs/run_settings.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <set>
 
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
+#include "ndp/jobs/toml.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -19,10 +19,9 @@ constexpr std::string_view kSources[] = {"DATA", "model",      "labels", "db",
 Result<RunSettings> parse(const std::string& toml, const std::string& name) {
   toml::table table;
   try {
-    table = toml::parse(toml);
-  } catch (const toml::parse_error& e) {
-    return Status(Code::kCorrupt,
-                  fmt::format("{}: {}, line {}", name, e.description(), e.source().begin.line));
+    table = parse_toml(toml);
+  } catch (const Error& e) {
+    return Status(Code::kCorrupt, name + ": " + e.what());
   }
   const toml::table* begun = table[kBegun].as_table();
   if (!begun) {

@@ -1,7 +1,5 @@
 #include "ndp/jobs/run_summary.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
 
@@ -10,6 +8,7 @@
 #include "framework/core/json_input.h"
 #include "framework/core/limits.h"
 #include "framework/core/utc_text.h"
+#include "ndp/jobs/toml.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -48,8 +47,8 @@ Result<RunSettings> read_job_settings(Fs& fs, const std::string& path) {
 
 uint64_t job_in(const std::string& args) {
   try {
-    return static_cast<uint64_t>(toml::parse(args)["job"].value_or(int64_t{0}));
-  } catch (const toml::parse_error&) {
+    return static_cast<uint64_t>(parse_toml(args)["job"].value_or(int64_t{0}));
+  } catch (const Error&) {
     return 0;
   }
 }

@@ -208,6 +208,8 @@ TEST_F(ProgramTest, SettingsThatNoVerbKnowsAreErrorsWithASuggestion) {
   refused("[train]\nlearning-rate = 3\n", "line 2: ndtrain train has no option 'learning-rate'");
   refused("[trian]\nepochs = 3\n", "there is no verb 'trian'; did you mean 'train'?");
   refused("[train]\nimg-sise = 3\n", "ndtrain train has no option 'img-sise'");
+  refused("a = = 3\n", "ndtrain.toml: line 1: ");
+  refused("[.\n", "ndtrain.toml: no TOML");
   // What other verbs know is fine.
   publish(real_fs(), at("ndtrain.toml"), "epochs = 3\n[train]\nepochs = 4\n").or_throw();
   EXPECT_EQ(run(build).code, 0);

@@ -46,6 +46,8 @@ TEST(RunSettings, WhatIsNotWholeIsRefusedByName) {
   EXPECT_THAT(why("lr = \"0.1\"\n"), AllOf(HasSubstr("a.toml"), HasSubstr("older version")));
   EXPECT_THAT(why("lr = 0.1\n[begun]\n"), HasSubstr("lr is no text"));
   EXPECT_THAT(why("a = \"\n"), AllOf(HasSubstr("a.toml"), HasSubstr("line 1")));
+  // Of which the library takes for granted that it is none.
+  EXPECT_THAT(why("[.\n"), AllOf(HasSubstr("a.toml"), HasSubstr("no TOML")));
 }
 
 TEST(RunSettings, ASwitchThatIsOffIsAsOneThatWasNotKnownYet) {

@@ -242,7 +242,7 @@ TEST(WatchRuleTest, WhatIsWrongIsNamed) {
                                           {"[job]\nepohcs = 3", "unknown key 'epohcs'"},
                                           {"[job]\nmodel = \"m.onnx\"", "job names a model"},
                                           {"[job]\nkind = \"relabel\"", "finetune"},
-                                          {"labels = = 3", "r.toml:1"}}) {
+                                          {"labels = = 3", "r.toml: line 1"}}) {
     MemoryFs fs;
     try {
       (void)load_watch_rule(fs, written(fs, "r.toml", text));

@@ -1,12 +1,11 @@
 #include "tuner/watch/watch_rule.h"
 
-#include <toml++/toml.h>
-
 #include <cmath>
 #include <sstream>
 
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
+#include "ndp/jobs/toml.h"
 
 namespace ndtrain::tuner {
 namespace {
@@ -97,10 +96,8 @@ WatchRule load_watch_rule(Fs& fs, const std::string& path) {
     if (path.ends_with(".json")) return parse_watch_rule(text);
     if (!path.ends_with(".toml")) throw Error("a rule is a .toml or a .json file");
     std::ostringstream json;
-    json << toml::json_formatter(toml::parse(text));
+    json << toml::json_formatter(ndp::parse_toml(text));
     return parse_watch_rule(json.str());
-  } catch (const toml::parse_error& e) {
-    throw Error(path, ":", e.source().begin.line, ": ", e.description());
   } catch (const Error& e) {
     throw Error(path, ": ", e.what());
   }

@@ -9,6 +9,10 @@ function(ndt_sanitize target)
     endif()
     target_link_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE})
   endif()
+  if(NDT_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 endfunction()
 
 # ndt_hot(<target>): long loops are in it, so that the sanitizers' builds optimise it too.

@@ -63,6 +63,8 @@ class Binder {
       const Node node = g_.nodes().back();
       std::vector<Tensor> results = run_on_constants(g_, node);
       for (size_t k = 0; k < out.size(); ++k) out[k] = g_.add_constant("", std::move(results[k]));
+    } else if (g_.nodes().size() > nodes && find_op(n.op).compose) {
+      out = composed(g_, Node(g_.nodes().back()));
     } else if (g_.nodes().size() > nodes && find_op(n.op).reference_only) {
       throw Error(n.op,
                   ": only shape arithmetic may use it, but its inputs are not known in advance"

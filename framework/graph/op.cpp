@@ -61,6 +61,26 @@ ExampleInput ExampleInput::no_ties(Shape s) {
   return e;
 }
 
+std::vector<ValueId> composed(Graph& g, const Node& node) try {
+  const size_t before = g.value_count();
+  ComposeContext context{g, node};
+  std::vector<ValueId> made = find_op(node.op).compose(context);
+  if (made.size() != node.outputs.size()) {
+    throw Error("is composed of others with ", made.size(), " outputs, not ", node.outputs.size());
+  }
+  for (size_t k = 0; k < made.size(); ++k) {
+    if (g.type(made[k]) != g.type(node.outputs[k])) {
+      throw Error("composed of others it gives ", g.type(made[k]), ", not ",
+                  g.type(node.outputs[k]));
+    }
+    if (index(made[k]) < before) made[k] = g.add1("Identity", {made[k]});
+  }
+  return made;
+} catch (const Error& e) {
+  if (std::string_view(e.what()).starts_with(node.op + ": ")) throw;
+  throw Error(node.op, ": ", e.what());
+}
+
 std::vector<std::vector<double>> run_reference(const OpDef& def, const Attrs& attrs,
                                                std::span<const TensorType> in_types,
                                                std::span<const TensorType> out_types,

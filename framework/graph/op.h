@@ -55,6 +55,17 @@ struct GradientContext {
   ValueId scalar(double v, DType t = DType::kF32);  // a rank-0 constant
 };
 
+// A node that is to be made of others, in the graph it stands in.
+struct ComposeContext {
+  Graph& g;
+  const Node& node;
+
+  ValueId x(size_t i) const { return node.inputs[i]; }
+  bool has(size_t i) const { return i < node.inputs.size() && node.inputs[i] != kNone; }
+  const Shape& shape(size_t i) const { return g.shape(x(i)); }
+  const Shape& out_shape(size_t k = 0) const { return g.shape(node.outputs[k]); }
+};
+
 // One input of an Example. By default f32, random, ±[0.1, 1] (away from the kinks at 0).
 struct ExampleInput {
   TensorType type;
@@ -151,6 +162,12 @@ struct OpDef {
   int64_t (*terms)(const Attrs&, std::span<const TensorType> in) = nullptr;
   uint64_t shape_inputs = 0;    // bit i: input i decides shapes and must be known in advance
   bool reference_only = false;  // met only in shape arithmetic: folded away, no kernels
+  // Makes the outputs of other ops, once shapes are known: what bind() leaves in the node's place,
+  // so that no pass, gradient or kernel meets it. Null: the op stays.
+  std::vector<ValueId> (*compose)(ComposeContext&) = nullptr;
+  // No network's time is in it: where the cpu plugin has no kernel for it, a plan runs the
+  // reference, and says so (framework/runtime/reference_kernel.h).
+  bool by_reference = false;
   // Of nodes that are made of others for a device that takes them, and that no backend needs to.
   // Null: there are none.
   bool (*optional_fusion)(const Attrs&) = nullptr;
@@ -160,6 +177,15 @@ struct OpDef {
 inline bool is_optional_fusion(const OpDef& def, const Attrs& attrs) {
   return def.optional_fusion && def.optional_fusion(attrs);
 }
+
+// Of these, plugins have no kernels.
+inline bool needs_kernel(const OpDef& def) {
+  return !def.reference_only && !def.compose && !def.by_reference;
+}
+
+// What `node` of `g`, whose op is composed of others, becomes: values made for it alone, of its
+// outputs' types. The node itself stays, read by nobody. Throws Error naming the op.
+std::vector<ValueId> composed(Graph& g, const Node& node);
 
 // How many of `inputs` inputs are data, of an op whose data inputs are input 0 or all of them.
 inline size_t data_inputs(const OpDef& def, size_t inputs) {

@@ -73,6 +73,7 @@ struct Executor::State {
     for (size_t k = 0; k < s.outputs.size(); ++k) {
       w.outputs[k] = address(s.outputs[k], w.number, tile);
     }
+    if (const ReferenceKernel* r = s.kernel.reference()) return r->run(w.inputs, w.outputs);
     const Device& d = s.kernel.device();
     std::byte* const scratch =
         memory->arena() + s.workspace_at + w.number * p.memory.tile_workspace;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "framework/core/hash.h"
+#include "framework/graph/op.h"
 #include "framework/runtime/abi_node.h"
 #include "framework/runtime/arena.h"
 #include "framework/runtime/concat_elision.h"
@@ -57,7 +58,7 @@ class Selector {
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       if (s_.nodes[i].is_view) {
         reads(g_.nodes()[i].inputs[0]);
-      } else if (!s_.nodes[i].is_elided_concat && !s_.kernels[i].get()) {
+      } else if (!s_.nodes[i].is_elided_concat && !s_.kernels[i].is_there()) {
         if (std::optional<std::string> reason = refusal_of(i)) {
           s_.refusals.push_back({i, std::move(*reason)});
         }
@@ -113,7 +114,14 @@ class Selector {
     if (whole_[i] != kNone) node.set_output_within(types_[index(whole_[i])]);
     ndt_prepared prepared{};
     const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
-    if (s == NDT_UNSUPPORTED) return device.abi().last_error();
+    if (s == NDT_UNSUPPORTED) {
+      std::string why = device.abi().last_error();
+      if (!runs_by_reference(i, device)) return why;
+      s_.kernels[i] = PreparedKernel(std::make_unique<ReferenceKernel>(g_, n));
+      for (const ValueId v : n.inputs) reads(v);
+      say_by_reference(n.op);
+      return {};
+    }
     device.backend().check(s, "prepare " + n.op);
     s_.kernels[i] = PreparedKernel(device, prepared.kernel);
     s_.nodes[i].in_place_inputs = prepared.in_place_inputs;
@@ -122,6 +130,12 @@ class Selector {
       if (!(k < 64 && (prepared.packed_inputs >> k & 1))) reads(n.inputs[k]);
     }
     return {};
+  }
+
+  // Beside the cpu plugin, whose work is done when run() returns and whose ports are row-major.
+  bool runs_by_reference(size_t i, const Device& device) const {
+    return find_op(g_.nodes()[i].op).by_reference && device.backend().name() == "cpu" &&
+           whole_[i] == kNone && i >= s_.tiling.nodes;
   }
 
   const Graph& g_;

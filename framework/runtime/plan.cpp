@@ -118,7 +118,7 @@ Step step_of(const Graph& g, const Node& n, PreparedKernel kernel, const MemoryP
     if (given[index(v)] != kNone) s.makes = given[index(v)];
   }
   if (n.op == "Reorder") s.makes = given[index(n.inputs[0])];
-  s.op = n.op;
+  s.op = s.kernel.reference() ? n.op + " (reference)" : n.op;
   s.name = g.value(n.outputs[0]).name;
   s.dtype = g.type(n.inputs.empty() ? n.outputs[0] : n.inputs[0]).dtype;
   s.operations = arithmetic(g, n);

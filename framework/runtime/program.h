@@ -2,36 +2,44 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "framework/runtime/memory_plan.h"
 #include "framework/runtime/plan.h"
+#include "framework/runtime/reference_kernel.h"
 
 namespace ndtrain {
 
-// A kernel and the device that made it, to which it goes back.
+// A kernel and the device that made it, to which it goes back; or the reference of an op.
 class PreparedKernel {
  public:
   PreparedKernel() = default;
   PreparedKernel(const Device& device, ndt_kernel* kernel) : device_(&device), kernel_(kernel) {}
+  explicit PreparedKernel(std::unique_ptr<ReferenceKernel> reference)
+      : reference_(std::move(reference)) {}
   PreparedKernel(PreparedKernel&& o) noexcept { *this = std::move(o); }
   PreparedKernel& operator=(PreparedKernel&& o) noexcept {
     std::swap(device_, o.device_);
     std::swap(kernel_, o.kernel_);
+    std::swap(reference_, o.reference_);
     return *this;
   }
   ~PreparedKernel() {
     if (kernel_) device_->abi().release(kernel_);
   }
 
+  bool is_there() const { return kernel_ || reference_; }
+  const ReferenceKernel* reference() const { return reference_.get(); }  // else get() of device()
   const ndt_kernel* get() const { return kernel_; }
   const Device& device() const { return *device_; }
 
  private:
   const Device* device_ = nullptr;
   ndt_kernel* kernel_ = nullptr;
+  std::unique_ptr<ReferenceKernel> reference_;
 };
 
 struct Step {

@@ -37,7 +37,7 @@ TEST_P(KernelTest, MatchesTheReferenceWithAnyThreadsAndConstants) {
 }
 
 bool has_kernel(const OpDef& def, const Example& e) {
-  return !def.reference_only && !is_optional_fusion(def, e.attrs);
+  return needs_kernel(def) && !is_optional_fusion(def, e.attrs);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, KernelTest, testing::ValuesIn(example_cases(has_kernel)),

@@ -9,7 +9,7 @@
 namespace ndtrain {
 namespace {
 
-bool has_kernel(const OpDef& def, const Example&) { return !def.reference_only; }
+bool has_kernel(const OpDef& def, const Example&) { return needs_kernel(def); }
 
 // Every way in which the plugin wants the ports, whatever lies where before; without wishes
 // row-major, unless it refuses that.

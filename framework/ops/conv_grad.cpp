@@ -43,6 +43,15 @@ int64_t input_terms(const Attrs& a, std::span<const TensorType> in) {
   return input_shape(a, in).input_terms();
 }
 
+// dx is linear in both, and met as an output where a ConvTranspose is trained.
+std::vector<ValueId> input_gradient(GradientContext& c) {
+  Attrs attrs = c.node.attrs;
+  attrs.erase("input_shape");
+  const ValueId d = c.dy[0];
+  return {c.wanted[0] ? c.g.add1("Conv", {d, c.x(1)}, attrs) : kNone,
+          c.wanted[1] ? c.g.add1("ConvGradWeight", {d, c.x(0)}, attrs) : kNone};
+}
+
 // in: x, dy.
 Shape weight_shape(const Attrs& a, std::span<const TensorType> in) {
   const Shape &x = in[0].shape, &dy = in[1].shape;
@@ -128,6 +137,7 @@ std::vector<OpDef> conv_grad_ops() {
        .complete = complete_input,
        .infer = infer_input,
        .reference = input_reference,
+       .gradient = input_gradient,
        .terms = input_terms,
        .examples = input_examples()},
       {.name = "ConvGradWeight",

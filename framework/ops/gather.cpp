@@ -1,6 +1,5 @@
 // Gather: slices of x along one axis, named by indices (negative ones count from the end):
 // y[before, index…, behind] = x[before, indices[index…], behind]. GatherGrad adds them back.
-// GatherElements takes single elements instead and is met in shape arithmetic only.
 #include "framework/ops/common.h"
 
 namespace ndtrain {
@@ -68,28 +67,6 @@ void grad_reference(const ReferenceContext& c) {
                     [&](int64_t from, int64_t to) { c.out[0][to] += c.in[0][from]; });
 }
 
-void elements_infer(InferContext& c) {
-  require(c, 1, is_index, "i32 or i64");
-  const Shape &x = c.shape(0), &at = c.shape(1);
-  const int axis = x.axis(c.attrs.i("axis"), "axis");
-  if (at.rank() != x.rank()) throw Error("ranks differ: ", c.in[0], " and indices ", c.in[1]);
-  for (int d = 0; d < x.rank(); ++d) {
-    if (d != axis && at[d] > x[d]) throw Error("indices ", at, " reach beyond ", x);
-  }
-  c.out = {{c.in[0].dtype, at}};
-}
-
-void elements_reference(const ReferenceContext& c) {
-  const Shape& x = c.shape(0);
-  const int axis = x.axis(c.attrs.i("axis"), "axis");
-  std::vector<int64_t> steps = x.strides();
-  const int64_t along = steps[static_cast<size_t>(axis)];
-  steps[static_cast<size_t>(axis)] = 0;
-  for_each_strided(c.out_shape(), steps, 0, [&](int64_t i, int64_t at) {
-    c.out[0][i] = c.in[0][at + checked(c.in[1][i], x[axis]) * along];
-  });
-}
-
 std::vector<Example> gather_examples() {
   using E = ExampleInput;
   const auto at = [](std::vector<double> v, DType t = DType::kI64) {
@@ -152,18 +129,6 @@ std::vector<OpDef> gather_ops() {
        .infer = grad_infer,
        .reference = grad_reference,
        .examples = grad_examples()},
-      {.name = "GatherElements",
-       .facts =
-           {.onnx = 11, .kind = OpKind::kMove, .sign = Sign::kAsInputs, .rank = RankRule::kFirst},
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .attrs = {axis},
-       .infer = elements_infer,
-       .reference = elements_reference,
-       .reference_only = true,
-       .examples = {{{{2, 2}, ExampleInput::given(DType::kI64, {2, 2}, {0, 0, 1, 0})},
-                     {{"axis", int64_t{1}}}},
-                    {{{3, 3}, ExampleInput::given(DType::kI32, {2, 3}, {1, 2, 0, -1, 0, 0})}}}},
   };
 }
 

@@ -1,5 +1,5 @@
-// Ops met in shape arithmetic and mask making only; folding runs their references, no backend has
-// them.
+// Ops met in shape arithmetic and mask making; where all is known folding runs their references,
+// and no backend has them.
 #include "framework/ops/common.h"
 
 namespace ndtrain {
@@ -86,6 +86,11 @@ void one_hot_infer(InferContext& c) {
   c.out = {{c.in[2].dtype, Shape(std::move(dims))}};
 }
 
+Tensor pair_of(DType t, double off, double on) {
+  const std::vector<double> values = {off, on};
+  return Tensor::from_doubles({t, Shape{2}}, values);
+}
+
 void one_hot_reference(const ReferenceContext& c) {
   const Shape& y = c.out_shape();
   const int axis = y.axis(c.attrs.i("axis"), "axis");
@@ -96,6 +101,27 @@ void one_hot_reference(const ReferenceContext& c) {
     const double wanted = index < 0 ? index + static_cast<double>(depth) : index;
     c.out[0][i] = c.in[2][std::trunc(wanted) == place ? 1 : 0];
   }
+}
+
+// [off, on] from how often each was written.
+std::vector<ValueId> one_hot_gradient(GradientContext& c) {
+  const ValueId lit = c.g.add1(
+      "OneHot", {c.x(0), c.x(1), c.g.add_constant("", pair_of(c.g.type(c.x(2)).dtype, 0, 1))},
+      c.node.attrs);
+  const ValueId dark = c.g.add1(
+      "OneHot", {c.x(0), c.x(1), c.g.add_constant("", pair_of(c.g.type(c.x(2)).dtype, 1, 0))},
+      c.node.attrs);
+  const auto sum = [&](ValueId mask) {
+    const ValueId all = c.g.add1("ReduceSum", {c.g.add1("Mul", {c.dy[0], mask})});
+    return reshape(c.g, all, Shape{1});
+  };
+  return {kNone, kNone, c.g.add1("Concat", {sum(dark), sum(lit)}, {{"axis", int64_t{0}}})};
+}
+
+std::vector<ValueId> trilu_gradient(GradientContext& c) {
+  std::vector<ValueId> in = {c.dy[0]};
+  if (c.has(1)) in.push_back(c.x(1));
+  return {c.g.add1("Trilu", in, c.node.attrs), kNone};
 }
 
 std::vector<OpDef> makers() {
@@ -135,8 +161,9 @@ std::vector<OpDef> makers() {
        .attrs = {{"axis", Kind::kInt, Attr(int64_t{-1})}},
        .infer = one_hot_infer,
        .reference = one_hot_reference,
+       .gradient = one_hot_gradient,
        .shape_inputs = 0b10,
-       .reference_only = true,
+       .by_reference = true,
        .examples = {{{E::given(DType::kI64, {3}, {0, -1, 7}), E::scalar(4, DType::kI64), {2}}},
                     {{E::range({2, 3}, 0, 3, DType::kI64), E::scalar(4, DType::kI64), {2}},
                      {{"axis", int64_t{1}}}}}},
@@ -154,7 +181,8 @@ std::vector<OpDef> masks() {
        .attrs = {{"upper", Kind::kInt, Attr(int64_t{1})}},
        .infer = trilu_infer,
        .reference = trilu_reference,
-       .reference_only = true,
+       .gradient = trilu_gradient,
+       .by_reference = true,
        .examples = {{{{4, 5}}},
                     {{{4, 5}}, lower},
                     {{{2, 4, 3}, E::scalar(1, DType::kI64)}},

@@ -1,5 +1,5 @@
-// Shape and Size of x, Constant and ConstantOfShape. What is known when the graph is built becomes
-// a constant there and leaves no node.
+// Shape and Size of x, EyeLike (1 on diagonal k), Constant and ConstantOfShape. What is known when
+// the graph is built becomes a constant there and leaves no node.
 #include "framework/ops/common.h"
 
 namespace ndtrain {
@@ -34,6 +34,31 @@ void size_infer(InferContext& c) {
 
 void size_reference(const ReferenceContext& c) {
   c.out[0][0] = static_cast<double>(c.shape(0).count());
+}
+
+TensorType eye_type(const Attrs& a, const TensorType& x) {
+  if (x.shape.rank() != 2) throw Error("input ", x, " is no matrix");
+  const auto dtype = static_cast<DType>(a.i("dtype"));
+  return {dtype == DType::kNone ? x.dtype : dtype, x.shape};
+}
+
+std::vector<double> eye(const Shape& s, int64_t k) {
+  std::vector<double> values(static_cast<size_t>(s.count()));
+  for (int64_t row = std::max<int64_t>(0, -k); row < s[0] && row + k < s[1]; ++row) {
+    values[static_cast<size_t>(row * s[1] + row + k)] = 1;
+  }
+  return values;
+}
+
+void eye_infer(InferContext& c) {
+  const TensorType type = eye_type(c.attrs, c.in[0]);
+  const int64_t k = std::clamp<int64_t>(c.attrs.i("k"), -type.shape[0], type.shape[1]);
+  c.out = {type};
+  c.out_known = {Tensor::from_doubles(type, eye(type.shape, k))};
+}
+
+void eye_reference(const ReferenceContext& c) {
+  c.out[0] = eye(c.shape(0), std::clamp<int64_t>(c.attrs.i("k"), -c.shape(0)[0], c.shape(0)[1]));
 }
 
 // The one attribute of a Constant that is there.
@@ -130,6 +155,16 @@ std::vector<OpDef> shape_ops() {
        .infer = size_infer,
        .reference = size_reference,
        .examples = {{{{2, 3, 4}}}, {{Shape{}}}, {{{DType::kI8, {0, 3}}}}}},
+      {.name = "EyeLike",
+       .facts = {.onnx = 9, .rank = RankRule::kFirst, .own_dtype = true},
+       .attrs = {{"dtype", Kind::kInt, Attr(int64_t{0})}, {"k", Kind::kInt, Attr(int64_t{0})}},
+       .infer = eye_infer,
+       .reference = eye_reference,
+       .by_reference = true,
+       .examples = {{{{3, 4}}},
+                    {{{3, 4}}, {{"k", int64_t{2}}}},
+                    {{{4, 2}}, {{"k", int64_t{-3}}}},
+                    {{{DType::kI32, {2, 2}}}, {{"k", int64_t{9}}}}}},
       {.name = "Constant",
        .facts = {.onnx = 1, .own_dtype = true},
        .min_inputs = 0,

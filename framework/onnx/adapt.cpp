@@ -246,6 +246,18 @@ std::string Adaptation::constant(Tensor value) {
   return name;
 }
 
+std::string Adaptation::number(double value, const std::string& like) {
+  DType dtype = fact(like).dtype;
+  if (dtype == DType::kNone) dtype = DType::kF32;
+  return constant(Tensor::from_doubles({dtype, Shape{}}, std::span(&value, 1)));
+}
+
+void Adaptation::become(std::string op, std::vector<std::string> inputs, Attrs attrs) {
+  node.op = std::move(op);
+  node.inputs = std::move(inputs);
+  node.attrs = std::move(attrs);
+}
+
 std::string Adaptation::before(std::string op, std::vector<std::string> inputs, Attrs attrs) {
   const std::string name = fresh(op);
   model_.nodes.push_back({std::move(op), std::move(inputs), {name}, std::move(attrs)});

@@ -57,10 +57,14 @@ class Adaptation {
   // A new constant's name.
   std::string constant(const Ints& values);
   std::string constant(Tensor value);
+  // A rank-0 constant of the dtype of `like`, float where that is not known.
+  std::string number(double value, const std::string& like);
   // Appends a node before this one (or, with after(), behind it) and returns its only output.
   std::string before(std::string op, std::vector<std::string> inputs, Attrs attrs = {});
   // From now on this node's output k is a new value, and `op` computes the old name from it.
   void after(size_t k, std::string op, std::vector<std::string> more_inputs = {}, Attrs attrs = {});
+  // This node is `op` of `inputs` from now on, with these attributes and its own outputs.
+  void become(std::string op, std::vector<std::string> inputs, Attrs attrs = {});
   // Output k of the node, if it is wanted, is `value`, which is computed before it.
   void give(size_t k, const std::string& value);
   void refuse(const std::string& why);
@@ -92,10 +96,35 @@ struct AdaptRule {
 std::span<const AdaptRule> onnx_rules();       // applied in this order
 std::span<const AdaptRule> microsoft_rules();  // nodes of domain com.microsoft that equal ours
 
-// Einsum as MatMul, or refused.
+// Einsum as MatMul; throws Error where that is not possible, as those below.
 void adapt_einsum(Adaptation& a);
 // Attention as products and Softmax, or refused.
 void adapt_attention(Adaptation& a);
+
+// Operators that are others put together, as these (adapt_norm.cpp, adapt_loss.cpp,
+// adapt_elementwise.cpp, adapt_crop.cpp, adapt_rotary.cpp). They throw Error where types do not fit
+// or are not known: adapt_as() refuses with its words.
+void adapt_group_norm(Adaptation& a);
+void adapt_rms_norm(Adaptation& a);
+void adapt_lp_norm(Adaptation& a);
+void adapt_mean_variance_norm(Adaptation& a);
+void adapt_nll_loss(Adaptation& a);
+void adapt_cross_entropy_loss(Adaptation& a);
+void adapt_swish(Adaptation& a);
+void adapt_swi_glu(Adaptation& a);
+void adapt_shrink(Adaptation& a);
+void adapt_hardmax(Adaptation& a);
+void adapt_is_inf(Adaptation& a);
+void adapt_global_lp_pool(Adaptation& a);
+void adapt_center_crop_pad(Adaptation& a);
+void adapt_rotary(Adaptation& a);
+
+template <void (*F)(Adaptation&)>
+void adapt_as(Adaptation& a) try {
+  if (!a.refused_before()) F(a);
+} catch (const Error& e) {
+  a.refuse(e.what());
+}
 
 // Adds all nodes of `from` (inlined, in order) to `to`, whose inputs and initialisers are there.
 // What cannot be expressed is added to `problems`.

@@ -14,13 +14,6 @@ void ints_to_input(Adaptation& a, const char* attribute, size_t input) {
   if (const auto values = a.take<Ints>(attribute)) a.set_input(input, a.constant(*values));
 }
 
-// `value` as a rank-0 constant of the dtype of input 0, float where that is not known.
-std::string scalar_like_input(Adaptation& a, double value) {
-  const DType dtype = a.fact(a.input(0)).dtype;
-  const TensorType type{dtype == DType::kNone ? DType::kF32 : dtype, Shape{}};
-  return a.constant(Tensor::from_doubles(type, std::span<const double>(&value, 1)));
-}
-
 // Appends ones to the shape of input 1, so that its dimensions meet those of input 0 from `axis`
 // on. Ranks are not known yet: the difference is computed, and folded away once shapes are.
 void align_second_input(Adaptation& a, int64_t axis) {
@@ -106,8 +99,8 @@ void dropout_11(Adaptation& a) {
 }
 
 void clip_10(Adaptation& a) {
-  if (const auto min = a.take<double>("min")) a.set_input(1, scalar_like_input(a, *min));
-  if (const auto max = a.take<double>("max")) a.set_input(2, scalar_like_input(a, *max));
+  if (const auto min = a.take<double>("min")) a.set_input(1, a.number(*min, a.input(0)));
+  if (const auto max = a.take<double>("max")) a.set_input(2, a.number(*max, a.input(0)));
 }
 
 void pad_1(Adaptation& a) {
@@ -117,7 +110,7 @@ void pad_1(Adaptation& a) {
 void pad_10(Adaptation& a) {
   ints_to_input(a, "pads", 1);
   const double value = a.take<double>("value").value_or(0);
-  if (value != 0) a.set_input(2, scalar_like_input(a, value));
+  if (value != 0) a.set_input(2, a.number(value, a.input(0)));
 }
 
 void slice_9(Adaptation& a) {
@@ -184,6 +177,64 @@ void space_to_depth_28(Adaptation& a) {
   if (mode != "DCR") a.refuse("mode " + mode + " is not supported, only DCR");
 }
 
+// Upsample, and Resize of opset 10: places as they are multiplied, the lower one where it is
+// between.
+void become_resize(Adaptation& a, std::vector<std::string> inputs) {
+  const std::string mode = a.take<std::string>("mode").value_or("nearest");
+  a.become("Resize", std::move(inputs),
+           {{"mode", mode == "bilinear" ? std::string("linear") : mode},
+            {"coordinate_transformation_mode", std::string("asymmetric")},
+            {"nearest_mode", std::string("floor")}});
+}
+
+std::string scales_of(Adaptation& a, const Floats& scales) {
+  return a.constant(
+      Tensor::from_doubles({DType::kF32, {static_cast<int64_t>(scales.size())}}, scales));
+}
+
+void upsample(Adaptation& a) {
+  if (const auto scales = a.take<Floats>("scales"))
+    return become_resize(a, {a.input(0), "", scales_of(a, *scales)});
+  const auto height = a.take<double>("height_scale"), width = a.take<double>("width_scale");
+  if (height && width) {
+    return become_resize(a, {a.input(0), "", scales_of(a, {1, 1, *height, *width})});
+  }
+  if (!a.has_input(1)) return a.refuse("has no scales");
+  become_resize(a, {a.input(0), "", a.input(1)});
+}
+
+void resize_10(Adaptation& a) {
+  if (!a.has_input(1)) return a.refuse("has no scales");
+  become_resize(a, {a.input(0), "", a.input(1)});
+}
+
+void grid_sample_19(Adaptation& a) {
+  const std::string mode = a.take<std::string>("mode").value_or("bilinear");
+  a.node.attrs.set("mode", mode == "bilinear" ? "linear" : mode == "bicubic" ? "cubic" : mode);
+}
+
+void roi_align_15(Adaptation& a) {
+  a.node.attrs.set("coordinate_transformation_mode", std::string("output_half_pixel"));
+}
+
+void top_k_9(Adaptation& a) {
+  if (const auto k = a.take<int64_t>("k")) a.set_input(1, a.constant({*k}));
+}
+
+void lp_pool_1(Adaptation& a) {
+  const auto p = a.take<double>("p");
+  if (!p) return;
+  if (*p != std::floor(*p)) return a.refuse("p is " + std::to_string(*p) + ", no whole number");
+  a.node.attrs.set("p", static_cast<int64_t>(*p));
+}
+
+// What a shape must tell decides how many numbers there are: such a graph has no static shapes.
+void depends_on_data(Adaptation& a) {
+  a.refuse(
+      "how many numbers it gives depends on the data: only operators whose outputs' shapes "
+      "follow from the inputs' are supported; end the model before it");
+}
+
 constexpr int kAll = kMaxOpset;
 
 }  // namespace
@@ -223,14 +274,37 @@ std::span<const AdaptRule> onnx_rules() {
        1,
        17,
        reduce_axes},
-      {{"Softmax", "LogSoftmax"}, 1, 12, softmax_12},
+      {{"Softmax", "LogSoftmax", "Hardmax"}, 1, 12, softmax_12},
       {{"QuantizeLinear"}, 1, kAll, quantize},
-      {{"Einsum"}, 1, kAll, adapt_einsum},
+      {{"Einsum"}, 1, kAll, adapt_as<adapt_einsum>},
       {{"DequantizeLinear"}, 1, kAll, dequantize},
       {{"Attention"}, 23, kAll, adapt_attention},
       {{"Cast", "CastLike"}, 24, kAll, cast_24},
       {{"Range"}, 27, kAll, range_27},
       {{"SpaceToDepth"}, 28, kAll, space_to_depth_28},
+      {{"EyeLike"}, 1, kAll, [](A& a) { translate_dtype(a, "dtype"); }},
+      {{"Resize"}, 1, 10, resize_10},
+      {{"Upsample"}, 1, kAll, upsample},
+      {{"GridSample"}, 1, 19, grid_sample_19},
+      {{"RoiAlign"}, 1, 15, roi_align_15},
+      {{"TopK"}, 1, 9, top_k_9},
+      {{"Scatter"}, 1, kAll, [](A& a) { a.node.op = "ScatterElements"; }},
+      {{"LpPool", "GlobalLpPool"}, 1, 1, lp_pool_1},
+      {{"NonMaxSuppression", "Unique", "Compress"}, 1, kAll, depends_on_data},
+      {{"GroupNormalization"}, 1, kAll, adapt_as<adapt_group_norm>},
+      {{"RMSNormalization"}, 1, kAll, adapt_as<adapt_rms_norm>},
+      {{"LpNormalization"}, 1, kAll, adapt_as<adapt_lp_norm>},
+      {{"MeanVarianceNormalization"}, 1, kAll, adapt_as<adapt_mean_variance_norm>},
+      {{"NegativeLogLikelihoodLoss"}, 1, kAll, adapt_as<adapt_nll_loss>},
+      {{"SoftmaxCrossEntropyLoss"}, 1, kAll, adapt_as<adapt_cross_entropy_loss>},
+      {{"Swish"}, 1, kAll, adapt_as<adapt_swish>},
+      {{"SwiGLU"}, 1, kAll, adapt_as<adapt_swi_glu>},
+      {{"Shrink"}, 1, kAll, adapt_as<adapt_shrink>},
+      {{"Hardmax"}, 1, kAll, adapt_as<adapt_hardmax>},
+      {{"IsInf"}, 1, kAll, adapt_as<adapt_is_inf>},
+      {{"GlobalLpPool"}, 1, kAll, adapt_as<adapt_global_lp_pool>},
+      {{"CenterCropPad"}, 1, kAll, adapt_as<adapt_center_crop_pad>},
+      {{"RotaryEmbedding"}, 1, kAll, adapt_as<adapt_rotary>},
   };
   return rules;
 }

@@ -22,7 +22,9 @@ struct NewAttribute {
   std::string_view op, name;
   int64_t neutral;
 };
-constexpr std::array<NewAttribute, 5> kNewAttributes = {{{"Cast", "saturate", 1},
+constexpr std::array<NewAttribute, 7> kNewAttributes = {{{"Cast", "saturate", 1},
+                                                         {"Resize", "antialias", 0},
+                                                         {"LpPool", "ceil_mode", 0},
                                                          {"CastLike", "saturate", 1},
                                                          {"QuantizeLinear", "saturate", 1},
                                                          {"QuantizeLinear", "block_size", 0},
@@ -53,7 +55,7 @@ class Lowering {
     if (const OwnFunction* own = own_function_for(from)) {
       call(*own, n);
     } else if (!is_onnx(n.op)) {
-      problems_.add(describe(n), ": ONNX has no operator ", n.op);
+      problems_.add(describe(n), ": opset ", kExportOpset, " has no operator ", n.op);
       return;
     } else {
       plain(n);
@@ -74,8 +76,10 @@ class Lowering {
 
   void plain(OnnxNode& n) {
     drop_unset(n);
-    for (const char* name : {"to", "stash_type"}) {
-      if (n.attrs.has(name)) {
+    for (const char* name : {"to", "stash_type", "dtype"}) {
+      if (n.attrs.has(name) && n.attrs.i(name) == 0) {
+        n.attrs.erase(name);
+      } else if (n.attrs.has(name)) {
         n.attrs.set(name, dtype_to_onnx(static_cast<DType>(n.attrs.i(name))));
       }
     }
@@ -85,7 +89,10 @@ class Lowering {
       n.attrs.erase(a.name);
     }
     if (n.op == "QuantizeLinear") quantize(n);
-    if (n.op == "AveragePool") average_pool(n);
+    if (n.op == "AveragePool" || n.op == "LpPool") plain_dilations(n);
+    if (n.op == "Resize") resize(n);
+    if (n.op == "GridSample") grid_sample(n);
+    if (n.op == "ScatterND" || n.op == "ScatterElements") scatter(n);
     if (n.op == "Split") split(n);
     if (n.op == "Pad") pad(n);
     if (n.op.starts_with("Reduce") && n.op != "ReduceSum") reduce(n);
@@ -132,11 +139,41 @@ class Lowering {
     if (type != DType::kNone && type != DType::kU8 && !has(n, 2)) refuse(n, "output_dtype");
   }
 
-  void average_pool(OnnxNode& n) {
+  void plain_dilations(OnnxNode& n) {
     if (!n.attrs.has("dilations")) return;
     const Ints& d = n.attrs.ints("dilations");
     if (std::ranges::any_of(d, [](int64_t v) { return v != 1; })) refuse(n, "dilations");
     n.attrs.erase("dilations");
+  }
+
+  void refuse_value(const OnnxNode& n, const char* attribute) {
+    problems_.add(describe(n), ": opset ", kExportOpset, " has no ", attribute, " ",
+                  n.attrs.s(attribute));
+  }
+
+  void resize(OnnxNode& n) {
+    if (n.attrs.has("axes")) refuse(n, "axes");
+    if (n.attrs.has("keep_aspect_ratio_policy")) {
+      if (n.attrs.s("keep_aspect_ratio_policy") != "stretch") refuse(n, "keep_aspect_ratio_policy");
+      n.attrs.erase("keep_aspect_ratio_policy");
+    }
+    constexpr const char* kWhere = "coordinate_transformation_mode";
+    if (!n.attrs.has(kWhere)) return;
+    const std::string& where = n.attrs.s(kWhere);
+    if (where == "half_pixel_symmetric" || where == "tf_half_pixel_for_nn") refuse_value(n, kWhere);
+  }
+
+  void grid_sample(OnnxNode& n) {
+    if (!n.attrs.has("mode")) return;
+    const std::string mode = n.attrs.s("mode");
+    if (mode == "linear") n.attrs.set("mode", std::string("bilinear"));
+    if (mode == "cubic") n.attrs.set("mode", std::string("bicubic"));
+  }
+
+  void scatter(OnnxNode& n) {
+    if (!n.attrs.has("reduction")) return;
+    const std::string& how = n.attrs.s("reduction");
+    if (how == "min" || how == "max") refuse_value(n, "reduction");
   }
 
   // Up to opset 17 parts were equal or listed: see normalise().

@@ -19,10 +19,16 @@ constexpr const char* kListed[] = {
 
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
 
-bool near(double got, double want) {
+// 1e-3, or two of the last places of 16-bit floats.
+double relative_of(DType t) {
+  if (t == DType::kBF16) return 1.0 / 128;
+  return t == DType::kF16 ? 1.0 / 512 : kRelative;
+}
+
+bool near(double got, double want, double relative) {
   if (std::isnan(want)) return std::isnan(got);
   if (std::isinf(want)) return got == want;
-  return std::abs(got - want) <= kAbsolute + kRelative * std::abs(want);
+  return std::abs(got - want) <= kAbsolute + relative * std::abs(want);
 }
 
 std::vector<Tensor> outputs_on(const Device& device, const Graph& g,
@@ -71,7 +77,9 @@ std::string difference(const Tensor& got, const Tensor& want) {
   if (!is_float(want.type().dtype) && got.same_bytes(want)) return "";
   const std::vector<double> a = got.to_doubles(), b = want.to_doubles();
   for (size_t i = 0; i < b.size(); ++i) {
-    if (is_float(want.type().dtype) ? near(a[i], b[i]) : a[i] == b[i]) continue;
+    if (is_float(want.type().dtype) ? near(a[i], b[i], relative_of(want.type().dtype))
+                                    : a[i] == b[i])
+      continue;
     os << "element " << i << " of " << want.type() << " is " << a[i] << ", should be " << b[i];
     return os.str();
   }

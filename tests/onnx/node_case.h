@@ -22,8 +22,9 @@ std::vector<std::string> case_directories(const std::string& root);
 using RunGraph =
     std::function<std::vector<Tensor>(const Graph& graph, std::span<const Tensor> inputs)>;
 
-// Runs `model` on the case's data and compares as ONNX's own runner does: rtol 1e-3, atol 1e-7,
-// other types exactly. "" or what differs. Throws Error when the model cannot be bound or run.
+// Runs `model` on the case's data and compares as ONNX's own runner does: rtol 1e-3 (of 16-bit
+// floats two of their last places), atol 1e-7, other types exactly. "" or what differs. Throws
+// Error when the model cannot be bound or run.
 std::string run_case(const std::string& directory, const Model& model, const RunGraph& run);
 std::string run_on_interpreter(const std::string& directory, const Model& model);
 

@@ -22,7 +22,7 @@ bool in_double(DType t) {
 }  // not rounded, see rounded()
 
 bool differentiable(const OpDef& def, const Example& e) {
-  if (!def.gradient || !e.check_gradient) return false;
+  if ((!def.gradient && !def.compose) || !e.check_gradient) return false;
   bool any = false;
   for (const ExampleInput& in : e.inputs) {
     if (!is_float(in.type.dtype)) continue;
@@ -38,6 +38,13 @@ bool all_in_double(const ExampleGraph& e) {
     if (is_float(t) && !in_double(t)) return false;
   }
   return true;
+}
+
+// The example's outputs are those of what its node is composed of.
+void compose(ExampleGraph& e) {
+  const Node node = e.graph.nodes().back();
+  e.outputs = composed(e.graph, node);
+  e.graph.set_outputs(e.outputs);
 }
 
 class Gradient : public testing::TestWithParam<ExampleCase> {
@@ -104,6 +111,7 @@ TEST_P(Gradient, EqualsFiniteDifferences) {
   ExampleGraph e = build_example(*c.def, c.example());
   ASSERT_TRUE(all_in_double(e)) << describe(*c.def, c.index)
                                 << ": rounds to 16 bits; set check_gradient = false";
+  if (c.def->compose) compose(e);
   std::vector<ValueId> wrt;
   for (size_t i = 0; i < e.inputs.size(); ++i) {
     const ExampleInput& spec = c.example().inputs[i];
@@ -181,6 +189,52 @@ std::string op_name(const testing::TestParamInfo<const OpDef*>& info) {
 
 INSTANTIATE_TEST_SUITE_P(AllOps, Reference, testing::ValuesIn(ops()), op_name);
 
+// What is bound computes what the op's reference says, at every example.
+class Composed : public testing::TestWithParam<const OpDef*> {};
+
+TEST_P(Composed, EqualsTheReference) {
+  const OpDef& def = *GetParam();
+  for (size_t k = 0; k < def.examples.size(); ++k) {
+    SCOPED_TRACE(describe(def, k));
+    ExampleGraph e = build_example(def, def.examples[k]);
+    ASSERT_FALSE(e.graph.nodes().empty());
+    const Node node = e.graph.nodes().back();
+    const std::vector<ValueId> made = composed(e.graph, node);
+    for (const ValueId v : made) e.graph.mark_output(v);
+    DoubleValues given;
+    for (size_t i = 0; i < e.inputs.size(); ++i) {
+      if (e.inputs[i] != kNone) given[e.inputs[i]] = e.values[i];
+    }
+    const DoubleValues values = interpret(e.graph, given);
+    for (size_t o = 0; o < made.size(); ++o) {
+      EXPECT_EQ(e.graph.type(made[o]), e.graph.type(e.outputs[o]));
+      // 16-bit floats are rounded behind each of the parts.
+      const DType t = e.graph.type(made[o]).dtype;
+      const double allowed = !is_float(t) || in_double(t) ? 1e-6 : 1e-2;
+      const std::vector<double>&got = values.at(made[o]), &want = values.at(e.outputs[o]);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_NEAR(got[i], want[i], allowed * (1 + std::abs(want[i]))) << "element " << i;
+      }
+    }
+    for (const Node& n : e.graph.nodes()) {
+      if (n.op != def.name) {
+        EXPECT_FALSE(find_op(n.op).compose) << n.op;
+      }
+    }
+  }
+}
+
+std::vector<const OpDef*> composed_ops() {
+  std::vector<const OpDef*> list;
+  for (const OpDef& def : all_ops()) {
+    if (def.compose) list.push_back(&def);
+  }
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(AllOps, Composed, testing::ValuesIn(composed_ops()), op_name);
+
 TEST(OpTable, EveryOpHasExamplesInferAndReference) {
   for (const OpDef& def : all_ops()) {
     EXPECT_FALSE(def.examples.empty()) << def.name << " has no examples";
@@ -191,7 +245,7 @@ TEST(OpTable, EveryOpHasExamplesInferAndReference) {
 
 TEST(OpTable, EveryGradientIsCheckedByAnExample) {
   for (const OpDef& def : all_ops()) {
-    if (!def.gradient) continue;
+    if (!def.gradient && !def.compose) continue;
     bool checked = false, flat = true;
     for (const Example& e : def.examples) {
       checked |= differentiable(def, e);

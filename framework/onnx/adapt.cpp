@@ -1,6 +1,7 @@
 #include "framework/onnx/adapt.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "framework/graph/op.h"
 #include "framework/onnx/own_functions.h"
@@ -100,8 +101,10 @@ class Adapter {
     Adaptation a(std::move(n), to_, facts_, names_, types_, problems_);
     const size_t first = to_.nodes.size();
     if (!a.node.domain.empty() && !apply_foreign(a, original)) return;
-    for (const AdaptRule& rule : onnx_rules()) {
-      if (a.node.domain.empty()) apply(rule, a);
+    for (const auto& rules : {onnx_rules(), composite_rules()}) {
+      for (const AdaptRule& rule : rules) {
+        if (a.node.domain.empty()) apply(rule, a);
+      }
     }
     if (a.refused()) return;
     finish(a, original);
@@ -126,7 +129,11 @@ class Adapter {
   static bool apply(const AdaptRule& rule, Adaptation& a) {
     if (!rule.ops.empty() && std::ranges::find(rule.ops, a.node.op) == rule.ops.end()) return false;
     if (a.node.opset < rule.since || a.node.opset > rule.until) return false;
-    rule.apply(a);
+    try {
+      rule.apply(a);
+    } catch (const std::out_of_range&) {  // of Adaptation::input()
+      a.refuse("has only " + std::to_string(a.node.inputs.size()) + " inputs");
+    }
     return true;
   }
 

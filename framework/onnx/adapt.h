@@ -94,16 +94,15 @@ struct AdaptRule {
 };
 
 std::span<const AdaptRule> onnx_rules();       // applied in this order
+std::span<const AdaptRule> composite_rules();  // behind these: operators that are others
 std::span<const AdaptRule> microsoft_rules();  // nodes of domain com.microsoft that equal ours
 
-// Einsum as MatMul; throws Error where that is not possible, as those below.
-void adapt_einsum(Adaptation& a);
 // Attention as products and Softmax, or refused.
 void adapt_attention(Adaptation& a);
 
-// Operators that are others put together, as these (adapt_norm.cpp, adapt_loss.cpp,
-// adapt_elementwise.cpp, adapt_crop.cpp, adapt_rotary.cpp). They throw Error where types do not fit
-// or are not known: adapt_as() refuses with its words.
+// The same of what the file of that name is about. They throw Error where types do not fit or are
+// not known.
+void adapt_einsum(Adaptation& a);
 void adapt_group_norm(Adaptation& a);
 void adapt_rms_norm(Adaptation& a);
 void adapt_lp_norm(Adaptation& a);
@@ -118,13 +117,6 @@ void adapt_is_inf(Adaptation& a);
 void adapt_global_lp_pool(Adaptation& a);
 void adapt_center_crop_pad(Adaptation& a);
 void adapt_rotary(Adaptation& a);
-
-template <void (*F)(Adaptation&)>
-void adapt_as(Adaptation& a) try {
-  if (!a.refused_before()) F(a);
-} catch (const Error& e) {
-  a.refuse(e.what());
-}
 
 // Adds all nodes of `from` (inlined, in order) to `to`, whose inputs and initialisers are there.
 // What cannot be expressed is added to `problems`.

@@ -11,7 +11,7 @@ namespace {
 
 bool has(const std::string& labels, char c) { return labels.find(c) != std::string::npos; }
 
-std::string those(const std::string& labels, auto wanted) {
+std::string those(const std::string& labels, const auto& wanted) {
   std::string kept;
   for (const char c : labels) {
     if (wanted(c) && !has(kept, c)) kept += c;
@@ -152,15 +152,27 @@ class Equation {
     return o;
   }
 
+  // Either dim may be the batch: the mask is made once shapes are known.
   void take_diagonal(Operand& o, size_t first, size_t second, DType dtype) {
     const Shape shape = a_.type(o.value).shape;
-    const int64_t n = shape[static_cast<int>(first)];
-    if (shape[static_cast<int>(second)] != n) fail("takes the diagonal of dims that differ");
-    Ints dims(o.labels.size(), 1);
-    dims[first] = dims[second] = n;
-    std::vector<double> eye(static_cast<size_t>(n * n));
-    for (int64_t k = 0; k < n; ++k) eye[static_cast<size_t>(k * n + k)] = 1;
-    const std::string mask = a_.constant(Tensor::from_doubles({dtype, Shape(dims)}, eye));
+    if (shape[static_cast<int>(first)] != shape[static_cast<int>(second)]) {
+      fail("takes the diagonal of dims that differ");
+    }
+    const Attrs axis{{"axis", int64_t{0}}};
+    const auto extent = [&](size_t dim) {
+      return a_.before("Gather",
+                       {a_.before("Shape", {o.value}), a_.constant({static_cast<int64_t>(dim)})},
+                       axis);
+    };
+    std::vector<std::string> extents;
+    for (size_t d = 0; d < o.labels.size(); ++d) {
+      extents.push_back(d == first || d == second ? extent(d) : a_.constant({1}));
+    }
+    const double zero = 0;
+    const std::string square =
+        a_.before("ConstantOfShape", {a_.before("Concat", {extent(first), extent(second)}, axis)},
+                  {{"value", Tensor::from_doubles({dtype, Shape{1}}, std::span(&zero, 1))}});
+    const std::string mask = reshaped(a_.before("EyeLike", {square}), extents);
     o.value = sum(a_.before("Mul", {o.value, mask}), {static_cast<int64_t>(second)});
     o.labels.erase(second, 1);
   }
@@ -190,7 +202,7 @@ class Equation {
   // [batch, one, two] from o, whose dims `one` and `two` become one each.
   std::string matrices(const Operand& o, const std::string& batch, const std::string& one,
                        const std::string& two) {
-    const std::string x = laid(o, batch + one + two);
+    std::string x = laid(o, batch + one + two);
     if (one.size() == 1 && two.size() == 1) return x;
     std::vector<std::string> parts;
     if (!batch.empty()) parts.push_back(dims(o, batch));

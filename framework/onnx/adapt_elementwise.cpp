@@ -40,18 +40,24 @@ void adapt_shrink(Adaptation& a) {
   a.become("Where", {below, a.before("Add", {x, bias}), inner});
 }
 
-// 1 where the first largest number along the axis is, else 0.
+// 1 where the first largest number along the axis is, else 0. The axis may be the batch, so that
+// its places are counted once shapes are known.
 void adapt_hardmax(Adaptation& a) {
   const std::string x = a.input(0);
   const TensorType type = a.type(x);
   const int axis = type.shape.axis(a.take<int64_t>("axis").value_or(-1), "axis");
+  const Attrs first{{"axis", int64_t{0}}};
   const std::string top =
       a.before("ArgMax", {x}, {{"axis", int64_t{axis}}, {"keepdims", int64_t{1}}});
-  Ints places, dims(static_cast<size_t>(type.shape.rank()), 1);
-  for (int64_t i = 0; i < type.shape[axis]; ++i) places.push_back(i);
-  dims[static_cast<size_t>(axis)] = type.shape[axis];
-  const std::string all = a.constant(Tensor::i64(places).reshaped(Shape(dims)));
-  a.become("Cast", {a.before("Equal", {top, all})}, {{"to", static_cast<int64_t>(type.dtype)}});
+  const auto scalar = [&](int64_t v) {
+    return a.constant(Tensor::of<int64_t>(DType::kI64, Shape{}, {v}));
+  };
+  const std::string extent = a.before("Gather", {a.before("Shape", {x}), scalar(axis)}, first);
+  Ints dims(static_cast<size_t>(type.shape.rank()), 1);
+  dims[static_cast<size_t>(axis)] = -1;
+  const std::string places =
+      a.before("Reshape", {a.before("Range", {scalar(0), extent, scalar(1)}), a.constant(dims)});
+  a.become("Cast", {a.before("Equal", {top, places})}, {{"to", static_cast<int64_t>(type.dtype)}});
 }
 
 void adapt_is_inf(Adaptation& a) {

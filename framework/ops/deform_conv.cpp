@@ -86,6 +86,76 @@ void reference(const ReferenceContext& c) {
   }
 }
 
+// Where the taps lie before they are moved, as GridSample counts, and what one place is there:
+// across first. [1, taps, rows, columns, 2]
+struct Places {
+  ValueId at, step;
+};
+
+Places places_of(ComposeContext& c, const Window& w, DType dtype) {
+  std::vector<double> at, step;
+  for (const int d : {1, 0}) {
+    // Of one place there is no distance to the next: it is that of two.
+    step.push_back(2.0 / static_cast<double>(std::max<int64_t>(1, w.in[d] - 1)));
+  }
+  for (int64_t i = 0; i < w.taps() * w.out_count(); ++i) {
+    const int64_t o = i % w.out_count(), k = i / w.out_count();
+    const int64_t across =
+        o % w.out[1] * w.stride[1] + k % w.kernel[1] * w.dilation[1] - w.begin[1];
+    const int64_t down = o / w.out[1] * w.stride[0] + k / w.kernel[1] * w.dilation[0] - w.begin[0];
+    at.push_back(static_cast<double>(across) * step[0] - 1);
+    at.push_back(static_cast<double>(down) * step[1] - 1);
+  }
+  const Shape places{1, w.taps(), w.out[0], w.out[1], 2};
+  return {c.g.add_constant("", Tensor::from_doubles({dtype, places}, at)),
+          c.g.add_constant("", Tensor::from_doubles({dtype, Shape{2}}, step))};
+}
+
+// x [N * offset_group, C / offset_group, H, W] at [N * offset_group, taps * rows, columns, 2].
+ValueId sampled_columns(ComposeContext& c, const ConvShape& s) {
+  const Window& w = s.window;
+  const int64_t groups = c.node.attrs.i("offset_group"), images = s.n * groups, taps = w.taps();
+  const Shape x = c.shape(0);
+  Graph& g = c.g;
+  // 16 bits do not tell places apart.
+  const DType dtype = g.type(c.x(0)).dtype, wide = is_half(dtype) ? DType::kF32 : dtype;
+  const Places places = places_of(c, w, wide);
+  const ValueId offset =
+      reshape(g, cast(g, c.x(2), wide), Shape{images, taps, 2, w.out[0], w.out[1]});
+  // Down comes first in ONNX's offsets, across in the grid.
+  const ValueId last = g.add1("Transpose", {offset}, {{"perm", Ints{0, 1, 3, 4, 2}}});
+  const ValueId turned =
+      g.add1("Gather", {last, g.add_constant("", Ints{1, 0})}, {{"axis", int64_t{-1}}});
+  const ValueId grid = g.add1("Add", {g.add1("Mul", {turned, places.step}), places.at});
+  const ValueId flat = reshape(g, grid, Shape{images, taps * w.out[0], w.out[1], 2});
+  ValueId plane = reshape(g, c.x(0), Shape{images, x[1] / groups, x[2], x[3]});
+  // GridSample's coordinates run over the distance of two places at least.
+  if (x[2] == 1 || x[3] == 1) {
+    const Ints more = {0, 0, 0, 0, 0, 0, x[2] == 1 ? 1 : 0, x[3] == 1 ? 1 : 0};
+    plane = g.add1("Pad", {plane, g.add_constant("", more)});
+  }
+  return g.add1("GridSample", {plane, flat}, {{"align_corners", int64_t{1}}});
+}
+
+std::vector<ValueId> compose(ComposeContext& c) {
+  const ConvShape s = conv_shape(c.node.attrs, c.shape(0), c.shape(1));
+  const int64_t groups = c.node.attrs.i("offset_group"), taps = s.window.taps();
+  const int64_t channels = c.shape(0)[1], out = s.window.out_count();
+  Graph& g = c.g;
+  ValueId columns = sampled_columns(c, s);
+  if (c.has(4)) {
+    columns = reshape(g, columns, Shape{s.n, groups, channels / groups, taps, out});
+    const ValueId mask = reshape(g, c.x(4), Shape{s.n, groups, 1, taps, out});
+    columns = g.add1("Mul", {columns, mask});
+  }
+  columns = reshape(g, columns, Shape{s.n, s.groups, s.in_channels * taps, out});
+  const ValueId weight = reshape(g, c.x(1), Shape{s.groups, s.out_channels, s.in_channels * taps});
+  const Shape shape = c.out_shape();
+  const ValueId y = reshape(g, g.add1("MatMul", {weight, columns}), shape);
+  if (!c.has(3)) return {y};
+  return {g.add1("Add", {y, reshape(g, c.x(3), Shape{shape[1], 1, 1})})};
+}
+
 int64_t terms(const Attrs& a, std::span<const TensorType> in) {
   return conv_shape(a, in[0].shape, in[1].shape).terms();
 }
@@ -96,6 +166,7 @@ std::vector<Example> examples() {
   return {{{{1, 1, 3, 3}, {1, 1, 2, 2}, moved}},
           {{{1, 1, 3, 3}, {2, 1, 2, 2}, moved, {2}, mask}},
           {{{1, 1, 3, 3}, {1, 1, 2, 2}, moved, E::absent(), mask}},
+          {{{1, 1, 1, 3}, {1, 1, 1, 2}, E::range({1, 4, 1, 2}, -0.8, 0.8)}},
           {{{2, 4, 5, 5}, {4, 2, 3, 3}, E::range({2, 36, 3, 3}, -1, 1)},
            {{"group", int64_t{2}},
             {"offset_group", int64_t{2}},
@@ -115,7 +186,7 @@ std::vector<OpDef> deform_conv_ops() {
            .infer = infer,
            .reference = reference,
            .terms = terms,
-           .by_reference = true,
+           .compose = compose,
            .examples = examples()}};
 }
 

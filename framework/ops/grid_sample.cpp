@@ -73,13 +73,14 @@ struct Tap {
 
 // Keys' kernel with a = -0.75, and its derivative.
 Tap cubic_tap(int64_t from, double x) {
-  constexpr double a = -0.75;
+  constexpr double kA = -0.75;
   const double t = std::abs(x), sign = x < 0 ? -1 : 1;
   if (t <= 1) {
-    return {from, ((a + 2) * t - (a + 3)) * t * t + 1, sign * (3 * (a + 2) * t - 2 * (a + 3)) * t};
+    return {from, ((kA + 2) * t - (kA + 3)) * t * t + 1,
+            sign * (3 * (kA + 2) * t - 2 * (kA + 3)) * t};
   }
-  return {from, ((a * t - 5 * a) * t + 8 * a) * t - 4 * a,
-          sign * ((3 * a * t - 10 * a) * t + 8 * a)};
+  return {from, ((kA * t - 5 * kA) * t + 8 * kA) * t - 4 * kA,
+          sign * ((3 * kA * t - 10 * kA) * t + 8 * kA)};
 }
 
 std::vector<Tap> taps_of(const Sampling& s, Coordinate c, int64_t n) {
@@ -223,6 +224,13 @@ void grad_reference(const ReferenceContext& c) {
   }
 }
 
+int64_t terms(const Attrs& a, std::span<const TensorType> in) {
+  const int64_t along = a.s("mode") == "cubic" ? 4 : 2;
+  int64_t places = 1;
+  for (int d = 2; d < in[0].shape.rank(); ++d) places *= along;
+  return places;
+}
+
 std::vector<Example> examples() {
   using E = ExampleInput;
   std::vector<Example> list;
@@ -237,6 +245,7 @@ std::vector<Example> examples() {
   }
   list.push_back({{{1, 2, 3, 2, 4}, E::range({1, 2, 2, 2, 3}, -1.2, 1.2)}});
   list.push_back({{{DType::kF64, {1, 1, 3, 3}}, {DType::kF64, {1, 2, 2, 2}}}});
+  list.push_back({{{2, 3, 5}, E::range({2, 40, 1}, -1, 1)}});
   return list;
 }
 
@@ -258,14 +267,14 @@ std::vector<OpDef> grid_sample_ops() {
                                        {"padding_mode", Kind::kString, Attr("zeros")}};
   return {
       {.name = "GridSample",
-       .facts = {.onnx = 16, .rank = RankRule::kFirst},
+       .facts = {.onnx = 16, .rank = RankRule::kFirst, .per_image = each_image},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = attrs,
        .infer = infer,
        .reference = reference,
        .gradient = gradient,
-       .by_reference = true,
+       .terms = terms,
        .examples = examples()},
       {.name = "GridSampleGrad",
        .min_inputs = 3,

@@ -75,7 +75,7 @@ int64_t terms(const Attrs&, std::span<const TensorType> in) {
 
 std::vector<Example> examples() {
   using E = ExampleInput;
-  const auto example = [](E x, int64_t axis, Shape taps, std::vector<double> from) {
+  const auto example = [](E x, int64_t axis, const Shape& taps, std::vector<double> from) {
     E at = E::given(DType::kI64, taps, std::move(from));
     E weights = E::range(taps, -1, 1, x.type.dtype == DType::kF64 ? DType::kF64 : DType::kF32);
     at.known = weights.known = true;

@@ -140,6 +140,19 @@ TEST(AdaptElementwise, FunctionsOfOneNumber) {
               about({0, 0, 1, 0}));
 }
 
+// At every batch, though it was read at one.
+TEST(AdaptElementwise, TheBatchMayBeTheAxis) {
+  onnx::ModelProto hard = through("Hardmax", 13, {-1, 2});
+  set_int(node_of(hard), "axis", 0);
+  EXPECT_EQ(run_floats(hard, {floats({1, 2}, {3, 4})}), (Doubles{1, 1}));
+  EXPECT_EQ(run_floats(hard, {floats({3, 2}, {3, 4, 5, 4, 1, 9})}), (Doubles{0, 0, 1, 0, 0, 1}));
+  onnx::ModelProto sum = through("Einsum", 13, {-1, 2}, {"w"});
+  add_floats(sum, "w", {2, 1, 1}, {1, 2});
+  set_string(node_of(sum), "equation", "nc,cii->ni");
+  EXPECT_EQ(run_floats(sum, {floats({1, 2}, {3, 4})}), (Doubles{11}));
+  EXPECT_EQ(run_floats(sum, {floats({3, 2}, {3, 4, 0, 1, 1, 0})}), (Doubles{11, 2, 1}));
+}
+
 TEST(AdaptElementwise, WhereIsInfinity) {
   const float infinity = std::numeric_limits<float>::infinity();
   const Tensor x = floats({1, 3}, {-infinity, 1, infinity});
@@ -221,6 +234,19 @@ TEST(AdaptVision, NamesThatChanged) {
   add_floats(roi, "r", {1, 4}, {0, 0, 1, 1});
   add_ints(roi, "b", {1}, {0});
   EXPECT_THAT(both_ways(roi, kSquare), about({2.5}));
+}
+
+TEST(AdaptVision, TooFewInputsAreRefused) {
+  for (const char* op :
+       {"GroupNormalization", "RMSNormalization", "SoftmaxCrossEntropyLoss",
+        "NegativeLogLikelihoodLoss", "SwiGLU", "CenterCropPad", "RotaryEmbedding"}) {
+    EXPECT_THAT(refusal(one_node(op, 28)), HasSubstr(op)) << op;
+  }
+  for (const char* op : {"Upsample", "Resize", "Hardmax", "LpNormalization", "Einsum", "Swish"}) {
+    onnx::ModelProto m = one_node(op, 9);
+    node_of(m).clear_input();
+    EXPECT_THAT(refusal(m), HasSubstr(op)) << op;
+  }
 }
 
 TEST(AdaptVision, WhatDependsOnDataIsRefusedWithTheRemedy) {

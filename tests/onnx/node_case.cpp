@@ -21,7 +21,7 @@ constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
 
 // 1e-3, or two of the last places of 16-bit floats.
 double relative_of(DType t) {
-  if (t == DType::kBF16) return 1.0 / 128;
+  if (t == DType::kBF16) return 1.0 / 64;
   return t == DType::kF16 ? 1.0 / 512 : kRelative;
 }
 

@@ -107,14 +107,35 @@ TEST(Bind, ShapesOfInputsDoNotMakeTheirValuesKnown) {
   EXPECT_EQ(bind(m, 1).shape(bind(m, 1).outputs()[0]), (Shape{4, 3}));
 }
 
+// The value keeps its name, and the model its node.
+TEST(Bind, LeavesWhatAnOpIsComposedOf) {
+  Model m;
+  m.inputs = {{"x", DType::kF32, {kBatch, 2, 3}}};
+  m.initialisers = {{"w", Tensor::of<float>(DType::kF32, {2, 1, 2}, {1, 2, 3, 4})},
+                    {"sizes", Tensor::i64({3})}};
+  m.outputs = {"y", "x again"};
+  m.nodes = {{"ConvTranspose", {"x", "w"}, {"y"}, {}},
+             {"Resize", {"x", "", "", "sizes"}, {"x again"}, {{"axes", Ints{2}}}}};
+  for (const int64_t batch : {1, 3}) {
+    const Graph g = bind(m, batch);
+    ASSERT_EQ(g.nodes().size(), 2u);
+    EXPECT_EQ(g.nodes()[0].op, "ConvGradInput");
+    EXPECT_EQ(g.nodes()[1].op, "Identity");  // of the same size: nothing is made for it alone
+    EXPECT_EQ(g.value(g.outputs()[0]).name, "y");
+    EXPECT_EQ(g.shape(g.outputs()[0]), (Shape{batch, 1, 4}));
+    EXPECT_EQ(g.value(g.outputs()[1]).name, "x again");
+    EXPECT_EQ(g.value(g.inputs()[0]).name, "x");
+  }
+}
+
 TEST(Bind, ShapeArithmeticAloneMayUseReferenceOnlyOps) {
   Model m;
   m.inputs = {{"x", DType::kF32, {2, 2}}};
   m.outputs = {"y"};
-  m.nodes = {{"Trilu", {"x"}, {"y"}, {}}};
-  EXPECT_THAT(error_of([&] { bind(m, 1); }), AllOf(HasSubstr("Trilu"), HasSubstr("'y'")));
-  const Graph g = bind(m, 1, {{"x", Tensor::of<float>(DType::kF32, {2, 2}, {1, 2, 3, 4})}});
-  EXPECT_EQ(interpret_outputs(g, {})[0].to_doubles(), (std::vector<double>{1, 2, 0, 4}));
+  m.nodes = {{"NonZero", {"x"}, {"y"}, {}}};
+  EXPECT_THAT(error_of([&] { bind(m, 1); }), AllOf(HasSubstr("NonZero"), HasSubstr("'y'")));
+  const Graph g = bind(m, 1, {{"x", Tensor::of<float>(DType::kF32, {2, 2}, {1, 0, 3, 4})}});
+  EXPECT_EQ(interpret_outputs(g, {})[0].to_doubles(), (std::vector<double>{0, 1, 1, 0, 0, 1}));
 }
 
 // Exporters write them for window attention and position biases.

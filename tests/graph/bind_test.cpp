@@ -112,10 +112,10 @@ TEST(Bind, LeavesWhatAnOpIsComposedOf) {
   Model m;
   m.inputs = {{"x", DType::kF32, {kBatch, 2, 3}}};
   m.initialisers = {{"w", Tensor::of<float>(DType::kF32, {2, 1, 2}, {1, 2, 3, 4})},
-                    {"sizes", Tensor::i64({3})}};
+                    {"scales", Tensor::of<float>(DType::kF32, {3}, {1, 1, 1})}};
   m.outputs = {"y", "x again"};
   m.nodes = {{"ConvTranspose", {"x", "w"}, {"y"}, {}},
-             {"Resize", {"x", "", "", "sizes"}, {"x again"}, {{"axes", Ints{2}}}}};
+             {"Resize", {"x", "", "scales"}, {"x again"}, {}}};
   for (const int64_t batch : {1, 3}) {
     const Graph g = bind(m, batch);
     ASSERT_EQ(g.nodes().size(), 2u);
@@ -125,6 +125,8 @@ TEST(Bind, LeavesWhatAnOpIsComposedOf) {
     EXPECT_EQ(g.shape(g.outputs()[0]), (Shape{batch, 1, 4}));
     EXPECT_EQ(g.value(g.outputs()[1]).name, "x again");
     EXPECT_EQ(g.value(g.inputs()[0]).name, "x");
+    ASSERT_EQ(g.params().size(), 1u) << "scales are no weights";
+    EXPECT_EQ(g.value(g.params()[0]).name, "w");
   }
 }
 

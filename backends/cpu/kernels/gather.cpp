@@ -70,9 +70,32 @@ std::unique_ptr<Kernel> scatter_add(const Gathering& g) {
   return k;
 }
 
+// Known places of rows of single elements: what a nearest Resize takes of the last axis.
+template <typename T>
+std::unique_ptr<Kernel> gather_singles(const Gathering& g, std::vector<int64_t> at) {
+  auto k = kernel([g, at = std::move(at)](const void* const* in, void* const* out, void*) {
+    parallel_for(g.outer, kElementGrain / (g.indices + 1) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const T* x = as<T>(in[0]) + r * g.extent;
+        T* y = as<T>(out[0]) + r * g.indices;
+        for (int64_t j = 0; j < g.indices; ++j) y[j] = x[at[j]];
+      }
+    });
+  });
+  k->packed_inputs = 0b10;
+  return k;
+}
+
 std::unique_ptr<Kernel> gather_kernel(const Node& node) {
   const Gathering g(node, dims_of(node.in(0)));
-  if (const void* known = node.constant(1)) g.check(known);
+  const void* known = node.constant(1);
+  if (known) g.check(known);
+  if (known && g.inner == 1 && g.outer > 1) {
+    std::vector<int64_t> at;
+    for (int64_t j = 0; j < g.indices; ++j) at.push_back(g.index(known, j));
+    return for_word(size_of(node.in(0).dtype),
+                    [&]<typename T>() { return gather_singles<T>(g, std::move(at)); });
+  }
   const size_t run = static_cast<size_t>(g.inner) * size_of(node.in(0).dtype);
   return kernel([g, run](const void* const* in, void* const* out, void*) {
     g.check(in[1]);

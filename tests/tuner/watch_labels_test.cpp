@@ -64,6 +64,21 @@ TEST_F(WatchLabelsTest, HumanLabelsAreCountedFromTheLastTrainingOnUntilThereAreE
   EXPECT_EQ(read("v1").truths, 5);
 }
 
+TEST_F(WatchLabelsTest, PhotosAndThoseWithALabelAreCountedWhereItIsAskedFor) {
+  const int64_t v1 = version("v1");
+  db_->put_in_force(task(), v1).or_throw();
+  put(LabelSource::kModel, v1, 1, "rose", 10, 0.5);
+  put(LabelSource::kModel, version("v0"), 2, "rose", 10, 0.5);
+  human_label(3, 10);
+  (void)photo(4);
+  WatchQuery query{.in_force = sha256("v1"), .enough = 5, .count_missing = true, .times = {}};
+  const WatchObservation s = read_labels(*db_, query).or_throw();
+  EXPECT_EQ(s.photos, 4);
+  EXPECT_EQ(s.labelled, 3) << "stale ones too";
+  query.count_missing = false;
+  EXPECT_EQ(read_labels(*db_, query).or_throw().photos, 0);
+}
+
 TEST_F(WatchLabelsTest, AnotherTasksOrCollectionsLabelsDoNotCount) {
   human_label(1, 10);
   const WatchTimes times = {kNow - 2 * kHour, kNow - kHour, kNow};

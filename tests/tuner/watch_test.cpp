@@ -180,6 +180,78 @@ TEST_F(WatchTest, StaleLabelsOfAStoreThatWasLeftOutAreMadeAnewWhenItIsBack) {
   EXPECT_EQ(due(s), Due::kNothing);
 }
 
+class WatchOfMissing : public WatchTest {
+ protected:
+  static WatchObservation seen(int64_t photos, int64_t labelled) {
+    WatchObservation s = calm();
+    s.photos = photos;
+    s.labelled = labelled;
+    return s;
+  }
+  static Due due(Watch& watch, const WatchObservation& s) { return watch.look(s).due; }
+};
+
+TEST_F(WatchOfMissing, PhotosWithoutALabelGetOneWhenTheyAreAsManyAsTheRuleSays) {
+  Watch watch(WatchRule{.missing = 50}, clock_);
+  EXPECT_EQ(due(watch, seen(1000, 951)), Due::kNothing);
+  EXPECT_EQ(due(watch, seen(1000, 950)), Due::kLabelMissing);
+  EXPECT_EQ(watch.decision().why, "50 of 1000 photos have no label");
+  WatchObservation s = seen(1000, 0);
+  s.stale = true;
+  EXPECT_EQ(due(watch, s), Due::kRelabel) << "which leaves them missing; they are next";
+  s = seen(1000, 0);
+  s.busy = true;
+  EXPECT_EQ(due(watch, s), Due::kNothing);
+  s = seen(1000, 0);
+  s.in_force = 0;
+  EXPECT_EQ(due(watch, s), Due::kNothing) << "there is nothing to label them by";
+  EXPECT_EQ(WatchTest::due(seen(1000, 0)), Due::kNothing) << "unless the rule says otherwise";
+  EXPECT_THAT(watch_.json(), ::testing::Not(HasSubstr("labelled")));
+}
+
+TEST_F(WatchOfMissing, AShareOfThemIsEnoughToo) {
+  Watch watch(WatchRule{.missing_share = 0.1}, clock_);
+  EXPECT_EQ(due(watch, seen(1000, 901)), Due::kNothing);
+  EXPECT_EQ(due(watch, seen(1000, 900)), Due::kLabelMissing);
+  EXPECT_EQ(due(watch, seen(0, 0)), Due::kNothing);
+  EXPECT_EQ(due(watch, seen(10, 12)), Due::kNothing) << "of photos that are gone";
+}
+
+// Copies that are counted twice, and what cannot be read.
+TEST_F(WatchOfMissing, WhatARelabellingLeavesIsNotTriedAgainUntilThereIsMore) {
+  Watch watch(WatchRule{.missing = 10}, clock_);
+  EXPECT_EQ(due(watch, seen(100, 80)), Due::kLabelMissing);
+  watch.submitted(7);
+  WatchObservation s = seen(100, 85);
+  s.busy = true;
+  s.last_relabelling = clock_.unix_seconds();
+  EXPECT_EQ(due(watch, s), Due::kNothing);
+  s = seen(100, 88);
+  s.last_relabelling = clock_.unix_seconds();
+  EXPECT_EQ(due(watch, s), Due::kNothing);
+  clock_.advance(seconds(3600));
+  EXPECT_EQ(due(watch, s), Due::kNothing) << "12 were left";
+  EXPECT_THAT(watch.json(), HasSubstr(R"("missing":0)"));
+  s.photos = 109;
+  EXPECT_EQ(due(watch, s), Due::kNothing);
+  s.photos = 110;
+  EXPECT_EQ(due(watch, s), Due::kLabelMissing);
+  s.labelled = 109;
+  EXPECT_EQ(due(watch, s), Due::kNothing) << "somebody has labelled them";
+  s.photos = 120;
+  EXPECT_EQ(due(watch, s), Due::kLabelMissing) << "of those that were left, one is";
+}
+
+TEST_F(WatchOfMissing, RelabellingsAreAsFarApartAsTheRuleSays) {
+  Watch watch(WatchRule{.min_interval_s = 60, .missing = 10}, clock_);
+  WatchObservation s = seen(100, 0);
+  s.last_relabelling = clock_.unix_seconds();
+  clock_.advance(seconds(59));
+  EXPECT_EQ(due(watch, s), Due::kNothing);
+  clock_.advance(seconds(1));
+  EXPECT_EQ(due(watch, s), Due::kLabelMissing);
+}
+
 TEST_F(WatchTest, LooksNowAndThenAlsoAfterAFailure) {
   EXPECT_TRUE(watch_.wants_to_look());
   (void)watch_.look(calm());
@@ -238,6 +310,8 @@ TEST(WatchRuleTest, WhatIsWrongIsNamed) {
                                           {"lables = 3", "unknown key 'lables'"},
                                           {"every_s = 0", "every_s"},
                                           {"psi = -1.0", "psi"},
+                                          {"missing = -1", "missing -1"},
+                                          {"missing_share = 1.5", "missing_share 1.5"},
                                           {"job = 3", "is no table"},
                                           {"[job]\nepohcs = 3", "unknown key 'epohcs'"},
                                           {"[job]\nmodel = \"m.onnx\"", "job names a model"},

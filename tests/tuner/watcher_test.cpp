@@ -57,9 +57,10 @@ class WatcherTest : public ::testing::Test {
     service_.handle({link, hello});
   }
   // When the rule says; the kinds of the jobs that there are then.
-  std::string look() {
+  std::string look() { return look(watcher_); }
+  std::string look(Watcher& watcher) {
     clock_.advance(std::chrono::seconds(2));
-    watcher_.tick();
+    watcher.tick();
     watching_.run();
     lanes_.run();
     std::string jobs;
@@ -149,6 +150,33 @@ TEST_F(WatcherTest, AStoreThatARelabellingDidWithoutGetsAnotherOnceItIsBack) {
   EXPECT_EQ(said().at("submitted").at("why"),
             "store attic is here, which the last relabelling did without");
   EXPECT_EQ(look(), "relabel relabel ") << "it took part";
+}
+
+// Three stores have a photo each, of which the database has one, with a label.
+TEST_F(WatcherTest, PhotosThatStoresHaveAndThatHaveNoLabelGetOne) {
+  Watcher rule({fs_, clock_, watching_, 0, service_, versions_, models_, "state/jobs", url_},
+               parse_watch_rule(R"({"missing": 2, "every_s": 1})"));
+  human_label(1, clock_.unix_seconds());
+  works_.finish = [] { return JobOutcome(); };
+  greet(1, "attic");
+  greet(2, "barn");
+  EXPECT_EQ(look(rule), "") << "there is no version to label by";
+  (void)versions_.add({.content = sha256("v1"), .extractor = model_, .head = model_}, true)
+      .or_throw();
+  EXPECT_EQ(look(rule), "") << "one of two has a label";
+  greet(3, "cellar");
+  service_.drain("cellar", true);
+  EXPECT_EQ(look(rule), "") << "it is given no work";
+  service_.drain("cellar", false);
+  EXPECT_EQ(look(rule), "relabel ");
+  const JobSpec& spec = service_.jobs().begin()->second.spec;
+  EXPECT_EQ(spec.only, RelabelOnly::kMissing);
+  const Json seen = Json::parse(rule.json());
+  EXPECT_EQ(seen.at("submitted").at("kind"), "label");
+  EXPECT_EQ(seen.at("submitted").at("why"), "2 of 3 photos have no label");
+  clock_.advance(std::chrono::hours(2));
+  EXPECT_EQ(look(rule), "relabel ") << "that one could not label them";
+  EXPECT_EQ(Json::parse(rule.json()).at("photos"), 3) << "as before";
 }
 
 }  // namespace

@@ -33,7 +33,17 @@ Json to_json(const LabelWindow& w) {
 }  // namespace
 
 std::string_view name_of(Due due) {
-  return due == Due::kTraining ? "finetune" : due == Due::kRelabel ? "relabel" : "nothing";
+  switch (due) {
+    case Due::kTraining:
+      return "finetune";
+    case Due::kRelabel:
+      return "relabel";
+    case Due::kLabelMissing:
+      return "label";
+    case Due::kNothing:
+      break;
+  }
+  return "nothing";
 }
 
 void LabelWindow::add(const std::string& class_name, double score) {
@@ -78,6 +88,34 @@ std::string Watch::drift(const WatchObservation& s) const {
   return "";
 }
 
+int64_t Watch::missing(const WatchObservation& s) const {
+  return std::max<int64_t>(0, s.photos - s.labelled - hopeless_);
+}
+
+// Too soon after the last relabelling they are not many: what a lost store has stays missing.
+std::string Watch::many_missing(const WatchObservation& s) const {
+  if (s.in_force == 0 || !rule_.counts_missing()) return "";
+  const int64_t n = missing(s);
+  const bool many = rule_.missing > 0 && n >= rule_.missing;
+  const double share = s.photos == 0 ? 0 : static_cast<double>(n) / static_cast<double>(s.photos);
+  const bool large = rule_.missing_share > 0 && n > 0 && share >= rule_.missing_share;
+  const auto since = static_cast<double>(clock_.unix_seconds() - s.last_relabelling);
+  if (s.last_relabelling != 0 && since < rule_.min_interval_s) return "";
+  if (!many && !large) return "";
+  return fmt::format("{} of {} photos have no label", n, s.photos);
+}
+
+// What is missing when a relabelling has ended.
+void Watch::count_hopeless(const WatchObservation& s) {
+  if (!rule_.counts_missing()) return;
+  const int64_t left = std::max<int64_t>(0, s.photos - s.labelled);
+  if (relabels_ && !s.busy) {
+    relabels_ = false;
+    hopeless_ = left;
+  }
+  hopeless_ = std::min(hopeless_, left);
+}
+
 WatchDecision Watch::decide(const WatchObservation& s) const {
   if (s.busy) return {.why = "a job is in progress"};
   if (rule_.relabel && s.in_force != 0 && s.stale && s.in_force != relabelled_) {
@@ -87,6 +125,9 @@ WatchDecision Watch::decide(const WatchObservation& s) const {
   if (rule_.relabel && s.in_force != 0 && s.stale && !s.came_back.empty()) {
     return {Due::kRelabel,
             fmt::format("store {} is here, which the last relabelling did without", s.came_back)};
+  }
+  if (const std::string why = many_missing(s); !why.empty()) {
+    return {Due::kLabelMissing, why};
   }
   if (s.in_force == 0 && rule_.model.empty()) {
     return {.why = "no version is in force to start from, and the rule names no model"};
@@ -110,6 +151,7 @@ WatchDecision Watch::look(const WatchObservation& observation) {
   looked_ = clock_.unix_seconds();
   next_ = clock_.monotonic() +
           std::chrono::duration_cast<Time>(std::chrono::duration<double>(rule_.every_s));
+  count_hopeless(observation);
   decision_ = decide(observation);
   return decision_;
 }
@@ -117,6 +159,8 @@ WatchDecision Watch::look(const WatchObservation& observation) {
 void Watch::submitted(uint64_t job) {
   submitted_ = {job, clock_.unix_seconds(), decision_};
   if (decision_.due == Due::kRelabel) relabelled_ = observation_.in_force;
+  // One of what is stale alone leaves what is missing as it is.
+  relabels_ = relabels_ || decision_.due == Due::kLabelMissing;
 }
 
 void Watch::failed(const std::string& why) {
@@ -144,6 +188,11 @@ std::string Watch::json() const {
                          {"kind", name_of(submitted_->decision.due)},
                          {"why", submitted_->decision.why},
                          {"time", submitted_->time}};
+  }
+  if (rule_.counts_missing()) {
+    json["photos"] = observation_.photos;
+    json["labelled"] = observation_.labelled;
+    json["missing"] = missing(observation_);
   }
   json["rule"] = parse_json(rule_.text());
   return json_text_replacing(json);

@@ -1,5 +1,6 @@
-// Continuous training: when a fine-tuning is due, and when stale labels are to be made anew. A
-// state machine over what was seen; it reads no database and submits nothing. One thread owns it.
+// Continuous training: when a fine-tuning is due, when stale labels are to be made anew, and when
+// photos that have none are to get one. A state machine over what was seen; it reads no database
+// and submits nothing. One thread owns it.
 //
 // A fine-tuning is due when people have labelled enough photos since the last one, or when the
 // labels of the version in force have drifted from one window of time to the next:
@@ -49,6 +50,10 @@ struct WatchObservation {
   bool stale = false;         // there are labels by other versions than the one in force
   std::string came_back;      // a store that the newest relabelling did without, and that is here
   int64_t last_training = 0;  // when the newest was submitted, whatever became of it; 0: never
+  int64_t last_relabelling = 0;  // likewise, of the rule's task and collection
+  // Where the rule counts what is missing: photos that the database or the stores that are here
+  // have, whichever has more, and those with a label, by whomever.
+  int64_t photos = 0, labelled = 0;
   // Photos that people have labelled since the last training that was done; counting may end at
   // the rule's number.
   int64_t truths = 0;
@@ -56,7 +61,7 @@ struct WatchObservation {
 };
 
 struct WatchDecision {
-  enum class Due { kNothing, kTraining, kRelabel };
+  enum class Due { kNothing, kTraining, kRelabel, kLabelMissing };
   Due due = Due::kNothing;
   std::string why;
 };
@@ -84,6 +89,9 @@ class Watch {
 
  private:
   WatchDecision decide(const WatchObservation& s) const;
+  int64_t missing(const WatchObservation& s) const;
+  std::string many_missing(const WatchObservation& s) const;  // "": no
+  void count_hopeless(const WatchObservation& s);
   std::string drift(const WatchObservation& s) const;  // "": none
 
   struct Submitted {
@@ -100,6 +108,10 @@ class Watch {
   WatchDecision decision_;
   std::string failure_;
   uint64_t relabelled_ = 0;  // the version a relabelling was last submitted for
+  // Photos that the last relabelling left without a label: copies that are counted twice, what
+  // cannot be read. Fewer: some have got one since, or have gone.
+  int64_t hopeless_ = 0;
+  bool relabels_ = false;  // one was submitted, and is not known to have ended
   std::optional<Submitted> submitted_;
 };
 

@@ -77,6 +77,12 @@ Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& q) {
   if (!truths.ok()) return truths.status();
   observation.truths = *truths;
   if (!q.in_force) return observation;
+  if (q.count_missing) {
+    const Result<LabelStats> stats = db.stats(*collection, *task);
+    if (!stats.ok()) return stats.status();
+    observation.photos = stats->photos;
+    observation.labelled = stats->labelled;
+  }
 
   const auto versions = db.versions(*task);
   if (!versions.ok()) return versions.status();

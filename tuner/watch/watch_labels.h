@@ -15,10 +15,12 @@ struct WatchQuery {
   std::optional<Digest> in_force;  // content of the version in force
   int64_t trained = 0;             // Unix seconds: the newest training that was done was submitted
   int64_t enough = 0;              // truths: counted until there are so many
+  bool count_missing = false;      // photos and labelled, of the database
   WatchTimes times;
 };
 
-// Of the collection and task: truths, stale and the windows. In calls of a page each, so
+// Of the collection and task: truths, stale, the windows, and where it is asked for, photos and
+// labelled. In calls of a page each, so
 // that nobody else waits for long. A photo that a person has labelled is in no window.
 Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& query);
 

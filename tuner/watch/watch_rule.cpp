@@ -37,6 +37,9 @@ void validate(const WatchRule& r) {
   demand(r.window_photos >= 1, "window_photos", r.window_photos, "at least 1");
   demand(r.min_interval_s >= 0 && r.min_interval_s <= kAges, "min_interval_s", r.min_interval_s,
          "from 0 to 1e9 seconds");
+  demand(r.missing >= 0, "missing", r.missing, "a number of photos, or 0 for never");
+  demand(r.missing_share >= 0 && r.missing_share <= 1, "missing_share", r.missing_share,
+         "from 0, for never, to 1");
   demand(r.every_s > 0 && r.every_s <= kAges, "every_s", r.every_s, "above 0, to 1e9 seconds");
 }
 
@@ -67,6 +70,8 @@ WatchRule parse_watch_rule(std::string_view text) {
   take(json, "min_interval_s", r.min_interval_s);
   take(json, "every_s", r.every_s);
   take(json, "relabel", r.relabel);
+  take(json, "missing", r.missing);
+  take(json, "missing_share", r.missing_share);
   take(json, "model", r.model);
   const auto job = json.find("job");
   r.job = job_of(job == json.end() ? Json::object() : *job);
@@ -85,6 +90,8 @@ std::string WatchRule::text() const {
                      {"min_interval_s", min_interval_s},
                      {"every_s", every_s},
                      {"relabel", relabel},
+                     {"missing", missing},
+                     {"missing_share", missing_share},
                      {"model", model},
                      {"job", parse_json(job.text())}};
   return json_text(json);

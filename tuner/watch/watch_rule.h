@@ -18,10 +18,13 @@ struct WatchRule {
   double min_interval_s = 3600;  // from one fine-tuning to the next
   double every_s = 60;           // from one look at the labels to the next
   bool relabel = true;           // what is stale, when another version is in force
+  int64_t missing = 0;           // photos without any label, for a relabelling of these; 0: never
+  double missing_share = 0;      // likewise: of all photos; 0: never
   std::string model;  // to start from while none is in force: an ONNX file or a run directory
   JobSpec job;        // the fine-tuning; its model is the one in force. Promoted by rule
                       // unless it says otherwise
 
+  bool counts_missing() const { return missing > 0 || missing_share > 0; }
   std::string text() const;  // JSON
 };
 

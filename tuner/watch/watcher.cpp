@@ -16,6 +16,11 @@ bool Watcher::trains(const JobRecord& job) const {
   return job.spec.kind == JobKind::kFinetune && job.spec.task == watch_.rule().job.task;
 }
 
+bool Watcher::relabels(const JobRecord& job) const {
+  const JobSpec& spec = job.spec;
+  return spec.kind == JobKind::kRelabel && !spec.dry_run && spec.task == watch_.rule().job.task;
+}
+
 // What fails is tried again.
 void Watcher::start(std::function<Continuation()> f) {
   working_ = true;
@@ -45,6 +50,7 @@ void Watcher::tick() {
                    .task = watch_.rule().job.task,
                    .trained = trained(),
                    .enough = watch_.rule().labels,
+                   .count_missing = watch_.rule().counts_missing(),
                    .times = watch_.times()};
   if (in_force) query.in_force = in_force->content;
   start([this, in_force, query] {
@@ -78,9 +84,13 @@ void Watcher::looked(WatchObservation observation, const std::optional<Published
   if (in_force) observation.in_force = in_force->version;
   for (const auto& [id, job] : setting_.service.jobs()) {
     if (trains(job)) observation.last_training = std::max(observation.last_training, job.submitted);
+    if (relabels(job) && job.spec.collection == watch_.rule().job.collection) {
+      observation.last_relabelling = std::max(observation.last_relabelling, job.submitted);
+    }
     observation.busy |= job.open() && job.spec.kind != JobKind::kEvaluate;
   }
   observation.came_back = came_back();
+  observation.photos = std::max(observation.photos, photos_here());
   const WatchDecision decision = watch_.look(observation);
   if (decision.due == WatchDecision::Due::kNothing) {
     if (decision.why != said_) log::info("watch: nothing is due: {}", decision.why);
@@ -105,16 +115,27 @@ void Watcher::looked(WatchObservation observation, const std::optional<Published
           .allow_missing = spec.allow_missing,
           .task = spec.task,
           .collection = spec.collection,
-          .only = RelabelOnly::kStale});
+          .only = decision.due == WatchDecision::Due::kLabelMissing ? RelabelOnly::kMissing
+                                                                    : RelabelOnly::kStale});
+}
+
+int64_t Watcher::photos_here() const {
+  const JobSpec& job = watch_.rule().job;
+  int64_t photos = 0;
+  for (const StoreRecord& s : setting_.service.stores()) {
+    const bool works = s.here && !s.drained && s.collection == job.collection;
+    if (works && (job.stores.number > 0 || job.stores.includes(s.name))) {
+      photos += static_cast<int64_t>(s.photos);
+    }
+  }
+  return photos;
 }
 
 // Not where the rule's number of stores leaves some out every time.
 std::string Watcher::came_back() const {
   const auto& jobs = setting_.service.jobs();
-  const auto last = std::find_if(jobs.rbegin(), jobs.rend(), [this](const auto& entry) {
-    const JobSpec& spec = entry.second.spec;
-    return spec.kind == JobKind::kRelabel && !spec.dry_run && spec.task == watch_.rule().job.task;
-  });
+  const auto last = std::find_if(jobs.rbegin(), jobs.rend(),
+                                 [this](const auto& entry) { return relabels(entry.second); });
   if (last == jobs.rend() || watch_.rule().job.stores.number > 0) return "";
   const Json result = parse_json(last->second.result);
   for (const Json& apart : result.value("left_out_stores", Json::array())) {

@@ -38,6 +38,8 @@ class Watcher {
   int64_t trained() const;  // Unix seconds: the newest training that was done was submitted
   Result<WatchObservation> see(const WatchQuery& query);  // on the lane
   std::string came_back() const;                          // see WatchObservation
+  int64_t photos_here() const;                            // of the rule's stores, copies counted
+  bool relabels(const JobRecord& job) const;  // the rule's task, and more than to try it
   Digest model_to_start_from(const std::optional<PublishedModel>& in_force);
   void start(std::function<Continuation()> f);
   void looked(WatchObservation observation, const std::optional<PublishedModel>& in_force);

@@ -108,6 +108,16 @@ TEST_F(DashboardJobs, OfTrainingAreComparedInWhatTheyWereAskedAndWhatCameOfIt) {
   start_store();
   train_and_relabel(2);
   train_and_relabel(6);
+  ASSERT_EQ(
+      client_->post("/jobs/3/notes", R"({"name": "long", "note": "<i>six</i>", "add": ["may"]})")
+          .or_throw()
+          .status,
+      200);
+  const Json run = get("/jobs/3/run");
+  EXPECT_EQ(run["name"], "long");
+  EXPECT_EQ(run["note"], "<i>six</i>");
+  EXPECT_EQ(run["tags"], Json({"may"}));
+  EXPECT_EQ(get("/jobs/1/run")["tags"], Json::array());
   Browser b;
   b.open("http://" + tuner_->http() + "/");
   enter(b, "a[href='#compare']");
@@ -126,6 +136,9 @@ TEST_F(DashboardJobs, OfTrainingAreComparedInWhatTheyWereAskedAndWhatCameOfIt) {
   EXPECT_EQ(b.value("[...document.querySelectorAll('#compare_table tr')].find(n =>"
                     " n.textContent.startsWith('epochs')).textContent"),
             "epochs26");
+  EXPECT_EQ(b.value("[...document.querySelectorAll('#compare_table tr')].map(n => n.textContent)"
+                    ".filter(t => t.startsWith('Tags') || t.startsWith('Note'))"),
+            Json({"Tags\u2013may", "Note\u2013<i>six</i>"}));
   expect_fits(b, 400);
   EXPECT_THAT(b.complaints(), IsEmpty());
 }

@@ -1,6 +1,7 @@
 #include "tuner/http/http_job_files.h"
 
 #include "framework/core/json.h"
+#include "ndp/jobs/notes.h"
 #include "ndp/jobs/run_summary.h"
 #include "tuner/http/http_answer.h"
 #include "tuner/jobs/job_files.h"
@@ -49,9 +50,13 @@ HttpResponse run(Fs& fs, const std::string& directory, const std::string& job) {
   if (!metrics.ok()) return unreadable(metrics.status());
   const Result<Confusion> confusion = read_confusion(fs, run);
   if (!confusion.ok()) return unreadable(confusion.status());
-  return answer({{"epochs", epochs_json(parse_metrics(*metrics))},
-                 {"classes", confusion->classes},
-                 {"confusion", confusion->counts}});
+  const Result<Notes> notes = read_notes(fs, directory);
+  if (!notes.ok()) return unreadable(notes.status());
+  Json json = {{"epochs", epochs_json(parse_metrics(*metrics))},
+               {"classes", confusion->classes},
+               {"confusion", confusion->counts}};
+  json.update(ndp::to_json(*notes));
+  return answer(json);
 }
 
 HttpResponse quarantine(Fs& fs, const std::string& directory, const std::string& job) {

@@ -63,7 +63,10 @@ export async function show_compare(names) {
   const heads = [{name: ""}, ...chosen.map((j) => ({name: j.name ? `Job ${j.job}, ${j.name}` : `Job ${j.job}`}))];
   const figures = kFigures.map(([name, key, text]) =>
     [name, ...chosen.map((j) => (j.result[key] == null ? "–" : text(j.result[key])))]);
-  find("compare_table").replaceChildren(table(heads, [["State", ...chosen.map(state_badge)], ...figures,
+  const said = [["Tags", (j) => j.tags.join(", ")], ["Note", (j) => j.note]]
+    .filter(([, text]) => chosen.some((j) => text(j) !== ""))
+    .map(([name, text]) => [name, ...chosen.map((j) => text(j) || "–")]);
+  find("compare_table").replaceChildren(table(heads, [["State", ...chosen.map(state_badge)], ...said, ...figures,
     ...differences(chosen.map((j) => j.spec)).map(([key, ...values]) => [el("code", {}, key), ...values])]));
   const lines = chosen.map((j, i) => ({key: String(i), name: `job ${j.job}`, kind: `of_${i}`}));
   find("compare_curves").replaceChildren(...[["Validation loss", "val_loss"], ["Validation top-1", "val_top1"]]

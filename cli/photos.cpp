@@ -32,6 +32,20 @@ void declare_photos(ArgsSpec& args) {
   args.positionals("PHOTO", "its SHA-256, or STORE/path as ndtrain labels query shows it");
 }
 
+void declare_collection(ArgsSpec& args) {
+  args.flag("collection",
+            "of this collection alone, which a token of one has to name; a photo that is in "
+            "others, too, is refused",
+            "NAME");
+}
+
+// `path` may have a query.
+std::string in_collection(const Args& args, const std::string& path) {
+  if (!args.has("collection")) return path;
+  return path + (path.find('?') == std::string::npos ? "?" : "&") +
+         "collection=" + url_encoded(args.text("collection"));
+}
+
 // What would go, and what became of it already.
 std::string preview_of(const std::string& photo, const Json& json, bool now) {
   if (json["deleted"] == true) return photo + " was deleted before";
@@ -51,6 +65,7 @@ void declare_photos_rm(ArgsSpec& args) {
   args.flag("keep", "how long they can be restored, as 12h, 30d or 4w", "TIME", "30d");
   args.flag("now", "at once and for good, also what is in the trash");
   args.flag("dry-run", "say what would go, and change nothing");
+  declare_collection(args);
   declare_http(args);
 }
 
@@ -64,13 +79,15 @@ int run_photos_rm(Context& context, const Args& args) {
   for (const std::string& photo : args.list("PHOTO")) {
     const std::string path = url_path(photo);
     if (args.on("dry-run")) {
-      text += preview_of(photo, all.emplace_back(tuner.get("/trash/" + path)), now) + "\n";
+      text += preview_of(photo, all.emplace_back(tuner.get(in_collection(args, "/trash/" + path))),
+                         now) +
+              "\n";
     } else if (now) {
-      text +=
-          photo + " is deleted" + whom(all.emplace_back(tuner.remove("/photos/" + path))) + "\n";
+      text += photo + " is deleted" +
+              whom(all.emplace_back(tuner.remove(in_collection(args, "/photos/" + path)))) + "\n";
     } else {
-      const Json& put =
-          all.emplace_back(tuner.post("/trash/" + path + "?keep=" + std::to_string(keep)));
+      const Json& put = all.emplace_back(
+          tuner.post(in_collection(args, "/trash/" + path + "?keep=" + std::to_string(keep))));
       text += photo + " is in the trash until " + utc_text(put["until"].get<int64_t>()) +
               whom(put) + "\n";
     }
@@ -79,10 +96,13 @@ int run_photos_rm(Context& context, const Args& args) {
   return kOk;
 }
 
-void declare_photos_trash(ArgsSpec& args) { declare_http(args); }
+void declare_photos_trash(ArgsSpec& args) {
+  declare_collection(args);
+  declare_http(args);
+}
 
 int run_photos_trash(Context& context, const Args& args) {
-  const Json all = TunerClient(args).get("/trash");
+  const Json all = TunerClient(args).get(in_collection(args, "/trash"));
   std::string text = fmt::format("{:<24} {:<24} {:<16} {}\n", "put there", "until", "by", "photo");
   for (const Json& p : all) {
     text += fmt::format("{:<24} {:<24} {:<16} {}\n", utc_text(p["since"].get<int64_t>()),
@@ -95,6 +115,7 @@ int run_photos_trash(Context& context, const Args& args) {
 
 void declare_photos_restore(ArgsSpec& args) {
   declare_photos(args);
+  declare_collection(args);
   declare_http(args);
 }
 
@@ -104,7 +125,7 @@ int run_photos_restore(Context& context, const Args& args) {
   Json all = Json::array();
   std::string text;
   for (const std::string& photo : args.list("PHOTO")) {
-    all.push_back(tuner.post("/restore/" + url_path(photo)));
+    all.push_back(tuner.post(in_collection(args, "/restore/" + url_path(photo))));
     text += photo + " is restored\n";
   }
   context.print(all, text);

@@ -116,7 +116,7 @@ Access::Verdict Access::check(const HttpRequest& request, const std::string& aut
   if (!token) return unknown(why);
   if (need) why = objection(*token, *need, request);
   if (!why.empty()) return {.refuse = http_error(403, why)};
-  return {.who = token->name, .role = token->role};
+  return {.who = token->name, .role = token->role, .collection = token->collection};
 }
 
 const Token* Access::find(const std::string& secret, std::string* why) const {

@@ -28,6 +28,7 @@ class Access {
   struct Verdict {
     std::string who;                     // the token's name; "" for nobody in particular
     Role role = Role::kAnyone;           // that they have
+    std::string collection;              // that their token is for; "": all
     std::optional<HttpResponse> refuse;  // 401: no token that does; 403: it may not do this
   };
 

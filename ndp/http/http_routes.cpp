@@ -144,6 +144,7 @@ std::optional<HttpResponse> HttpRoutes::objection(const HttpHead& head, const Ht
     if (v.refuse) return std::move(v.refuse);
     plan.urgent = plan.urgent || v.role >= Role::kOperator;
     plan.request.who = std::move(v.who);
+    plan.request.collection = std::move(v.collection);
   }
   return wrong_origin(head);
 }

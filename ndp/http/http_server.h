@@ -29,8 +29,9 @@ struct HttpRequest {
   std::map<std::string, std::string> query;
   std::vector<std::string> captures;  // groups of the route's pattern
   std::string body;
-  std::string who;   // whose token came with it; "" where none is needed
-  std::string peer;  // the client's host, as text; the address itself for a unix socket
+  std::string who;         // whose token came with it; "" where none is needed
+  std::string collection;  // that their token is for, and nothing else; "": all
+  std::string peer;        // the client's host, as text; the address itself for a unix socket
 };
 
 struct HttpResponse {

@@ -75,7 +75,7 @@ class LabelDb {
   virtual Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) = 0;
   // Where each photo is, in all collections, in the trash as well; of one that is not there,
   // nowhere.
-  virtual Result<std::vector<std::vector<std::string>>> paths_of(
+  virtual Result<std::vector<std::vector<CollectedPath>>> places_of(
       std::span<const Digest> digests) = 0;
   // Photos, their paths and all their labels, for good: the database's files hold nothing of them
   // any more. Costs a rewriting of the files, so many at once are better than one by one. Those

@@ -23,6 +23,11 @@ struct PhotoPlace {
   Digest digest{};
 };
 
+struct CollectedPath {
+  std::string collection, path;
+  bool operator==(const CollectedPath&) const = default;
+};
+
 struct ClassInfo {
   int64_t id = 0;
   std::string name;

@@ -197,17 +197,23 @@ Result<std::vector<int64_t>> SqlLabels::photos_with(std::span<const Digest> dige
   });
 }
 
-Result<std::vector<std::vector<std::string>>> SqlLabels::paths_of(std::span<const Digest> digests) {
+Result<std::vector<std::vector<CollectedPath>>> SqlLabels::places_of(
+    std::span<const Digest> digests) {
+  const auto places_in = [](const std::string& table) {
+    return "SELECT c.name, p.path FROM " + table +
+           " p JOIN photos ph ON ph.id = p.photo JOIN collections c ON c.id = p.collection"
+           " WHERE ph.sha256 = ?";
+  };
+  const std::string query = places_in("places") + " UNION ALL " + places_in("trash_places");
   return tables_->reading([&] {
-    std::vector<std::vector<std::string>> all;
+    std::vector<std::vector<CollectedPath>> all;
     for (const Digest& digest : digests) {
-      std::vector<std::string>& paths = all.emplace_back();
+      std::vector<CollectedPath>& places = all.emplace_back();
       tables_->rows(
-          [&](const SqlRow& r) { paths.push_back(r.bytes(0)); },
-          "SELECT p.path FROM places p JOIN photos ph ON ph.id = p.photo WHERE ph.sha256 = ?"
-          " UNION ALL SELECT p.path FROM trash_places p JOIN photos ph ON ph.id = p.photo"
-          " WHERE ph.sha256 = ?",
-          digest, digest);
+          [&](const SqlRow& r) {
+            places.push_back({r.bytes(0), r.bytes(1)});
+          },
+          query, digest, digest);
     }
     return all;
   });

@@ -36,7 +36,8 @@ class SqlLabels final : public LabelDb {
   Result<int64_t> find_photo(int64_t collection, std::string_view path) override;
   Result<Digest> digest_of(int64_t photo) override;
   Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) override;
-  Result<std::vector<std::vector<std::string>>> paths_of(std::span<const Digest> digests) override;
+  Result<std::vector<std::vector<CollectedPath>>> places_of(
+      std::span<const Digest> digests) override;
   Result<int64_t> remove_photos(std::span<const int64_t> photos) override;
   Status put_in_trash(std::span<const Digest> photos) override;
   Status restore_from_trash(std::span<const Digest> photos) override;

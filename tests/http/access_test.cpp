@@ -136,6 +136,7 @@ TEST_F(AccessTest, ATokenOfACollectionIsForItsPhotosAlone) {
       bearer(add({.name = "bob", .role = Role::kAdmin, .collection = "there"}));
   const HttpPermission photos = {Role::kLabeller, HttpScope::kPhotos};
   EXPECT_EQ(status(ours, photos), 200);
+  EXPECT_EQ(access_->check(request_, ours, &photos).collection, "here");
   EXPECT_EQ(status(ours, Role::kViewer), 403);
   EXPECT_THAT(why_, HasSubstr("is of the whole site"));
   EXPECT_EQ(status(others, photos), 403);

@@ -85,8 +85,9 @@ TEST_P(LabelTrash, NothingShowsAPhotoThatIsInIt) {
   EXPECT_EQ(db->accuracy(collection, v2_).or_throw().truths, 1);
   for (const auto& p : db->review(collection, task, 10, 1).or_throw())
     EXPECT_NE(p.photo, photos[3]);
-  EXPECT_THAT(db->paths_of(std::vector{digest(3)}).or_throw()[0],
-              testing::UnorderedElementsAre("photo 3.jpg", "copy.jpg"))
+  EXPECT_THAT(db->places_of(std::vector{digest(3)}).or_throw()[0],
+              testing::UnorderedElementsAre(CollectedPath{"default", "photo 3.jpg"},
+                                            CollectedPath{"elsewhere", "copy.jpg"}))
       << "who has it is still known";
 }
 
@@ -119,7 +120,7 @@ TEST_P(LabelTrash, OfAPhotoThatIsDeletedInItNothingIsLeft) {
   trash({digest(3)});
   EXPECT_EQ(db->remove_photos(std::span(photos).subspan(3, 1)).or_throw(), 1);
   restore({digest(3)});
-  EXPECT_THAT(db->paths_of(std::vector{digest(3)}).or_throw()[0], IsEmpty());
+  EXPECT_THAT(db->places_of(std::vector{digest(3)}).or_throw()[0], IsEmpty());
   EXPECT_THAT(db->photos_with(std::vector{digest(3)}).or_throw(), ElementsAre(0));
   const auto again = db->add_photos(collection, places(3, 1)).or_throw();
   EXPECT_THAT(db->history(task, again[0]).or_throw(), IsEmpty());

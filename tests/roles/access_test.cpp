@@ -7,7 +7,7 @@
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/protocol.h"
 #include "tests/http/raw_http.h"
-#include "tests/roles/roles_fixture.h"
+#include "tests/roles/access_fixture.h"
 #include "tests/wire/authority.h"
 
 namespace ndtrain::tuner {
@@ -16,44 +16,13 @@ using namespace ndp;
 namespace {
 
 using ::testing::HasSubstr;
+using testing::RoleAccess;
 using testing::RunningStore;
 using testing::RunningTuner;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 constexpr char kPhoto[] = "/photos/([0-9a-f]{64})";
-
-class RoleAccess : public testing::RolesTest {
- protected:
-  PipeStoreConfig store_config() const {
-    PipeStoreConfig config = store("a", 0, 1);
-    config.http = "127.0.0.1:0";
-    return config;
-  }
-  TunerConfig tuner_config() const {
-    TunerConfig config = tuner("tuner");
-    config.http = "127.0.0.1:0";
-    return config;
-  }
-  std::string token(const std::string& name, Role role) const {
-    return TokensFile::open(real_fs(), at("tuner"))
-        .or_throw()
-        .add({.name = name, .role = role})
-        .or_throw();
-  }
-  void revoke(const std::string& name) const {
-    TokensFile::open(real_fs(), at("tuner")).or_throw().revoke(name, 1).or_throw();
-  }
-  static HttpClient client(const std::string& address, const std::string& token) {
-    return HttpClient(address, std::chrono::seconds(10), {.token = token});
-  }
-  static int ready(const std::string& address, const std::string& token) {
-    return client(address, token).get("/readyz").or_throw().status;
-  }
-  std::string photo_file() const {
-    return encode_jpeg(cli::draw_demo_photo(0, cli::Look::kDay, 1000));
-  }
-};
 
 // Whoever adds a route says here who may ask for it, and what is recorded.
 TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
@@ -71,12 +40,12 @@ TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
           "POST /stores/([^/]+)/(drain|undrain): operator, recorded as store",
           "DELETE /stores/([^/]+): operator, recorded as store",
           "POST /photos: uploader, of a collection", "POST /uploads: uploader, of a collection",
-          "DELETE /photos/(.+): operator, of photos, recorded as deletion",
+          "DELETE /photos/(.+): operator, of a collection, recorded as deletion",
           "GET /photos/(.+)/like: viewer, of a collection and a task",
-          "POST /photos/like: viewer, of a collection and a task", "GET /trash: viewer, of photos",
-          "GET /trash/(.+): viewer, of photos",
-          "POST /trash/(.+): operator, of photos, recorded as trash",
-          "POST /restore/(.+): operator, of photos, recorded as restore",
+          "POST /photos/like: viewer, of a collection and a task",
+          "GET /trash: viewer, of a collection", "GET /trash/(.+): viewer, of a collection",
+          "POST /trash/(.+): operator, of a collection, recorded as trash",
+          "POST /restore/(.+): operator, of a collection, recorded as restore",
           "GET /models/([0-9a-f]{64}): operator", "PUT /models/([0-9a-f]{64}): operator",
           "GET /versions: viewer", "GET " + version + ": viewer",
           "GET " + version + "/diff/([0-9]{1,18}): viewer",

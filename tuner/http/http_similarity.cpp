@@ -12,7 +12,7 @@
 #include "ndp/http/http_query.h"
 #include "ndp/similarity/embedding_index.h"
 #include "tuner/http/http_answer.h"
-#include "tuner/http/http_deletions.h"
+#include "tuner/http/http_named_photo.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -93,10 +93,7 @@ class SimilarityRoutes {
   // Of a photo, by the store of the collection that has it.
   HttpResponse like(const HttpRequest& r) {
     const Result<Digest> photo = named_photo(with_, labels_, r.captures.at(0));
-    if (!photo.ok()) {
-      return http_error(photo.status().code() == Code::kNotFound ? 404 : 503,
-                        photo.status().message());
-    }
+    if (!photo.ok()) return no_photo(photo.status());
     const std::string path = "/photos/" + to_hex(*photo) + "/embedding";
     return answer_by(r, [&](const Question& q, const AskedStore& s) { return q.get(s, path); });
   }

@@ -6,7 +6,7 @@
 
 #include "framework/core/text.h"
 #include "tuner/http/http_answer.h"
-#include "tuner/http/http_deletions.h"
+#include "tuner/http/http_named_photo.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -25,18 +25,38 @@ Json to_json(const TrashedPhoto& p) {
           {"until", p.until}};
 }
 
-// Where people saw it; nowhere when the database is away, which needs to know of the trash later.
-std::vector<std::string> paths_of(const Labels& labels, const Digest& photo) {
+// Where people saw it, in this collection or, with "", in any.
+std::vector<std::string> shown(const std::vector<CollectedPath>& places,
+                               const std::string& collection) {
   std::vector<std::string> paths;
-  try {
-    const std::vector<std::vector<std::string>> known = labels().paths_of({&photo, 1}).or_throw();
-    for (const std::string& path : known.at(0)) paths.push_back(printable(path));
-  } catch (const Error&) {
-    return {};
+  for (const CollectedPath& place : places) {
+    if (collection.empty() || place.collection == collection) {
+      paths.push_back(printable(place.path));
+    }
   }
   std::ranges::sort(paths);
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   return paths;
+}
+
+// Nowhere when the database is away, which needs to know of the trash later.
+std::vector<std::string> paths_of(const Labels& labels, const Digest& photo) {
+  try {
+    return shown(labels().places_of({&photo, 1}).or_throw().at(0), "");
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// Those that are in this collection, with where they are in it.
+std::vector<TrashedPhoto> in_collection(const Labels& labels, std::vector<TrashedPhoto> photos,
+                                        const std::string& collection) {
+  std::vector<Digest> digests;
+  for (const TrashedPhoto& p : photos) digests.push_back(p.photo);
+  const auto places = labels().places_of(digests).or_throw();
+  for (size_t i = 0; i < photos.size(); ++i) photos[i].paths = shown(places[i], collection);
+  std::erase_if(photos, [](const TrashedPhoto& p) { return p.paths.empty(); });
+  return photos;
 }
 
 Result<int64_t> kept_for(const HttpRequest& request) {
@@ -59,16 +79,26 @@ class TrashRoutes {
       : with_(std::move(with)), labels_(std::move(labels)), clock_(clock) {}
 
   std::string before(const HttpRequest& r) const {
-    const Result<Digest> photo = named_photo(with_, labels_, r.captures.at(0));
+    const Result<Digest> photo = own_photo(with_, labels_, r);
     return photo.ok() ? to_hex(*photo) : "";
   }
 
-  HttpResponse list() const {
-    return with_([](const TunerService& s) {
-      Json all = Json::array();
-      for (const auto& [photo, entry] : s.trash().photos()) all.push_back(to_json(entry));
-      return answer(all);
+  HttpResponse list(const HttpRequest& r) const {
+    std::vector<TrashedPhoto> photos;
+    const HttpResponse asked = with_([&](const TunerService& s) {
+      for (const auto& [photo, entry] : s.trash().photos()) photos.push_back(entry);
+      return HttpResponse();
     });
+    if (asked.status != 200) return asked;
+    const std::string collection = only_collection_of(r);
+    try {
+      if (!collection.empty()) photos = in_collection(labels_, std::move(photos), collection);
+    } catch (const Error& e) {
+      return http_error(503, e.what());
+    }
+    Json all = Json::array();
+    for (const TrashedPhoto& p : photos) all.push_back(to_json(p));
+    return answer(all);
   }
 
   // What putting it there, or deleting it, would be about.
@@ -124,11 +154,8 @@ class TrashRoutes {
   HttpResponse about(const HttpRequest& r,
                      const std::function<HttpResponse(TunerService&, const Digest&,
                                                       std::vector<std::string>)>& f) const {
-    const Result<Digest> photo = named_photo(with_, labels_, r.captures.at(0));
-    if (!photo.ok()) {
-      return http_error(photo.status().code() == Code::kNotFound ? 404 : 503,
-                        photo.status().message());
-    }
+    const Result<Digest> photo = own_photo(with_, labels_, r);
+    if (!photo.ok()) return no_photo(photo.status());
     const std::vector<std::string> paths = paths_of(labels_, *photo);
     return with_([&](TunerService& s) {
       try {
@@ -150,11 +177,11 @@ std::vector<HttpServer::Route> trash_routes(const WithService& with, const Label
                                             Clock& clock) {
   const auto t = std::make_shared<const TrashRoutes>(with, labels, clock);
   using Request = const HttpRequest&;
-  const HttpPermission see = {Role::kViewer, HttpScope::kPhotos};
-  const HttpPermission change = {Role::kOperator, HttpScope::kPhotos};
+  const HttpPermission see = {Role::kViewer, HttpScope::kCollection};
+  const HttpPermission change = {Role::kOperator, HttpScope::kCollection};
   const auto before = [t](Request r) { return t->before(r); };
   return {
-      {"GET", "/trash", see, [t](Request) { return t->list(); }},
+      {"GET", "/trash", see, [t](Request r) { return t->list(r); }},
       {"GET", "/trash/(.+)", see, [t](Request r) { return t->preview(r); }},
       {"POST", "/trash/(.+)", change, [t](Request r) { return t->put(r); }, {}, {"trash", before}},
       {"POST",

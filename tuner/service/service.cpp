@@ -153,6 +153,14 @@ TunerService::Deletion TunerService::delete_photos(std::span<const Digest> photo
   return d;
 }
 
+std::set<std::string> TunerService::collections_holding(const Digest& photo) const {
+  std::set<std::string> collections;
+  for (const auto& [name, store] : stores_.all()) {
+    if (holders_.holds(name, photo)) collections.insert(store.collection);
+  }
+  return collections;
+}
+
 void TunerService::drain(const std::string& store, bool drained) {
   if (stores_.drain(store, drained)) runner_.ingest().drained(store);
 }

@@ -96,10 +96,12 @@ Status UploadedLabels::keep(const StorePlace& at, Lines lines,
 
 Result<std::vector<std::set<std::string>>> UploadedLabels::holders(std::span<const Digest> photos) {
   try {
-    const std::vector<std::vector<std::string>> paths = db_().paths_of(photos).or_throw();
+    const std::vector<std::vector<CollectedPath>> places = db_().places_of(photos).or_throw();
     std::vector<std::set<std::string>> stores(photos.size());
     for (size_t i = 0; i < photos.size(); ++i) {
-      for (const std::string& path : paths[i]) stores[i].insert(path.substr(0, path.find('/')));
+      for (const auto& [collection, path] : places[i]) {
+        stores[i].insert(path.substr(0, path.find('/')));
+      }
     }
     return stores;
   } catch (const std::exception& e) {

@@ -7,7 +7,9 @@ namespace {
 
 // Flags that are given may keep a method out.
 bool goes_with(const ExchangeMethod& method, const Args& args) {
-  if (method.sync == "sparse") return !args.given("clip-norm") && !args.given("layer-decay");
+  if (method.sync == "sparse") {
+    return !args.given("clip-norm") && !args.given("layer-decay") && !args.given("lr-of");
+  }
   const bool is_local = std::holds_alternative<LocalStepsOptions>(method.options);
   return !(is_local && args.text("compute") == "f16");
 }

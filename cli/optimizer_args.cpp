@@ -1,6 +1,7 @@
 #include "cli/optimizer_args.h"
 
 #include "cli/number_args.h"
+#include "framework/train/name_pattern.h"
 
 namespace ndtrain::cli {
 
@@ -13,7 +14,27 @@ void read_betas(const std::string& text, OptimizerConfig& c) {
   c.beta2 = parse_finite("betas", parts[1]);
 }
 
+// Of each --lr-of, one or more between commas. That a parameter is called so is seen later.
+void read_rates(const Args& args, OptimizerConfig& c) {
+  for (const std::string& part : rates_of_names(args)) {
+    const auto rate = numbered_pattern(part);
+    if (!rate) {
+      throw UsageError("--lr-of " + part +
+                       ": a parameter's name, in which * is anything, then = and a number from 0");
+    }
+    c.lr_of.push_back(*rate);
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> rates_of_names(const Args& args) {
+  std::vector<std::string> all;
+  for (const std::string& list : args.list("lr-of")) {
+    for (const std::string& part : parts_of(list)) all.push_back(part);
+  }
+  return all;
+}
 
 // Where a run of an earlier version is gone on with, flags it did not know must not look as if they
 // had changed: they have no value until they are given.
@@ -38,6 +59,12 @@ void declare_optimizer(ArgsSpec& args) {
             "each layer learns at X times the rate of the one behind it, the last one at --lr; "
             "layers are those that --freeze N counts (default: 1, all alike)",
             "X");
+  args.flag(
+      "lr-of",
+      "parameters of this name learn at F times the rate that they had without: fc.weight=10, "
+      "or all of such names, layer1.*=0.1 or *.bias=2; more than one between commas, or given "
+      "again; the last that fits counts",
+      "NAME=F");
   args.flag(
       "clip-norm",
       "the gradients of a step are shortened to this norm, all together (default: not at all)",
@@ -65,6 +92,7 @@ OptimizerConfig optimizer_of(const Args& args) {
   c.amsgrad = args.on("amsgrad");
   c.weight_decay = args.number("weight-decay");
   if (args.has("layer-decay")) c.layer_decay = args.number("layer-decay");
+  read_rates(args, c);
   if (args.has("clip-norm")) c.clip_norm = args.number("clip-norm");
   if (args.has("ema")) {
     c.ema = args.number("ema");

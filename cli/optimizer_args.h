@@ -2,6 +2,9 @@
 // it learns.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "cli/args.h"
 #include "framework/train/optimizer.h"
 #include "ndp/jobs/best_metric.h"
@@ -9,10 +12,11 @@
 namespace ndtrain::cli {
 
 // The flags --opt, --momentum, --dampening, --nesterov, --alpha, --centered, --amsgrad,
-// --weight-decay, --clip-norm, --ema and --accumulate, and what they say. Throw UsageError where
-// they do not go together, or are out of range.
+// --weight-decay, --layer-decay, --lr-of, --clip-norm, --ema and --accumulate, and what they say.
+// Throw UsageError where they do not go together, or are out of range.
 void declare_optimizer(ArgsSpec& args);
 OptimizerConfig optimizer_of(const Args& args);
+std::vector<std::string> rates_of_names(const Args& args);  // "NAME=F" each, as --lr-of has them
 int64_t accumulate_of(const Args& args);
 
 // The flag --best: what the best epoch has most of. best_of() throws UsageError.

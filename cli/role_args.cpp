@@ -200,6 +200,7 @@ void read_optimizer(const Args& args, Json& j) {
   j["clip_norm"] = c.clip_norm;
   j["ema"] = c.ema;
   j["layer_decay"] = c.layer_decay;
+  if (!c.lr_of.empty()) j["lr_of"] = rates_of_names(args);
 }
 
 void read_common(const Args& args, Json& j) {

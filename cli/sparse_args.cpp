@@ -199,6 +199,11 @@ SparseSyncOptions sparse_of(const Args& args, uint64_t seed) {
     throw UsageError("--layer-decay " + args.text("layer-decay") +
                      " with --sync sparse: its steps have one rate for all layers; leave one away");
   }
+  if (args.given("lr-of")) {
+    throw UsageError("--lr-of " + args.text("lr-of") +
+                     " with --sync sparse: its steps have one rate for all parameters; leave one "
+                     "away");
+  }
   if (signs && options.pieces) {
     throw UsageError("--pieces with --compressor " + options.compressor +
                      ": signs are of all elements of a tensor; leave one away");

@@ -93,6 +93,12 @@ void OptimizerConfig::check() const {
   if (!(layer_decay > 0 && layer_decay <= 1)) {
     throw Error("layer decay ", layer_decay, ": above 0, to 1, where all layers learn alike");
   }
+  for (const auto& [pattern, factor] : lr_of) {
+    if (pattern.empty()) throw Error("a learning rate of parameters without a name");
+    if (factor >= 0 && std::isfinite(factor)) continue;
+    throw Error("learning rate of '", pattern, "' times ", factor,
+                ": what it is multiplied by is a number from 0");
+  }
   if (!(ema >= 0 && ema < 1)) {
     throw Error("ema ", ema, ": what stays of the average is from 0, for none, to below 1");
   }

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "framework/graph/graph.h"
@@ -25,6 +26,9 @@ struct OptimizerConfig {
   // Earlier layers learn at lower rates (Clark et al., "ELECTRA", ICLR 2020; Bao et al., "BEiT",
   // ICLR 2022): each has this times the rate of the one behind it, see layer_rates(); 1: all alike.
   double layer_decay = 1;
+  // Besides, what the rate of parameters is multiplied by whose names fit (name_pattern.h): the
+  // last that fits counts, others have 1. See learning_rates().
+  std::vector<std::pair<std::string, double>> lr_of = {};
   double clip_norm = 0;  // gradients are shortened to this norm (gradient_norm.h); 0: to none
   // An exponential moving average of the weights is kept, and this is how much of it stays at a
   // step; 0: none is. After step T it is the sum of d^(T-t) times the weights after step t, from 1
@@ -32,6 +36,7 @@ struct OptimizerConfig {
   // that the weights from before the first step have no part in it.
   double ema = 0;
 
+  bool has_rates() const { return layer_decay != 1 || !lr_of.empty(); }  // not one for all
   void check() const;  // throws Error: what does not go together, and what is out of range
 };
 

@@ -6,7 +6,7 @@
 #include "framework/core/finite.h"
 #include "framework/passes/inference.h"
 #include "framework/train/checkpoint_1.h"
-#include "framework/train/head.h"
+#include "framework/train/learning_rates.h"
 #include "framework/train/local_sync.h"
 
 namespace ndtrain {
@@ -33,9 +33,7 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   own_ = config_.own_shards.value_or(ShardRange{0, config_.shards});
   reports_.resize(static_cast<size_t>(config_.shards));
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
-  if (config_.optimizer.layer_decay != 1) {
-    optimizer_->scale_rates(layer_rates(model_, config_.optimizer.layer_decay));
-  }
+  set_learning_rates(*optimizer_, model_, trainable_);
   std::map<std::string, Tensor> statistics;
   for (const TrainingGraph::State& state : s.states) {
     const Value& v = s.graph.value(state.param);

@@ -39,7 +39,8 @@ class AugmentProgram : public testing_cli::ProgramTest {
       {"--augment", "crop,flip,mixup=0.4", "--views", "2"},
       {"--augment", "mixup=1", "--sampling", "balanced", "--class-weights", "c0=3"},
       {"--augment", "mixup=1", "--label-smoothing", "0.1"},
-      {"--layer-decay", "0.5", "--freeze", "none", "--opt", "adamw", "--weight-decay", "0.1"}};
+      {"--layer-decay", "0.5", "--freeze", "none", "--opt", "adamw", "--weight-decay", "0.1"},
+      {"--lr-of", "*.bias=0.5,fc.*=2", "--layer-decay", "0.5", "--freeze", "none"}};
 };
 
 TEST_F(AugmentProgram, GivesTheSameBytesByAnyRanksAndWhenItIsResumed) {
@@ -64,7 +65,7 @@ TEST_F(AugmentProgram, GivesTheSameBytesByAnyRanksAndWhenItIsResumed) {
 }
 
 TEST_F(AugmentProgram, GivesTheSameBytesByStages) {
-  for (const Words& kind : {kinds_[0], kinds_[2], kinds_[5]}) {
+  for (const Words& kind : {kinds_[0], kinds_[2], kinds_[5], kinds_[6]}) {
     const std::string name = "by" + kind[1];
     const Outcome one = train(name, kind, {"-e", "2", "--device", "cpu", "--accumulate", "2"});
     ASSERT_EQ(one.code, 0) << one.err;
@@ -84,6 +85,13 @@ TEST_F(AugmentProgram, IsRefusedWhereItMakesNoSense) {
       {{"--layer-decay", "1.01"}, "layer decay 1.01"},
       {{"--layer-decay", "0.5", "--ranks", "2", "--sync", "sparse"},
        "--layer-decay 0.5 with --sync sparse"},
+      {{"--lr-of", "fc.weight"}, "--lr-of fc.weight: a parameter's name"},
+      {{"--lr-of", "fc.*=-1"}, "learning rate of 'fc.*' times -1"},
+      {{"--lr-of", "fc.*=2", "--ranks", "2", "--sync", "sparse"},
+       "--lr-of fc.*=2 with --sync sparse"},
+      {{"--lr-of", "fc.*=2", "--ranks", "2", "--parallel", "pipeline", "--pipeline-schedule",
+        "async", "--staleness", "predict", "--opt", "sgd", "--freeze", "none"},
+       "predict goes on at one rate for all parameters, and that of 'fc.*'"},
       {{"--layer-decay", "0.5", "--ranks", "2", "--parallel", "pipeline", "--pipeline-schedule",
         "async", "--staleness", "predict", "--opt", "sgd", "--freeze", "none"},
        "predict goes on at one rate"}};
@@ -92,6 +100,10 @@ TEST_F(AugmentProgram, IsRefusedWhereItMakesNoSense) {
     EXPECT_EQ(o.code, 2) << flags[1];
     EXPECT_THAT(o.err, HasSubstr(message));
   }
+  const Outcome unknown = train("run", {"--lr-of", "fc.wieght=2"});
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("learning rate of 'fc.wieght': no parameter that is"),
+                                 HasSubstr("there are fc.weight")));
   const Outcome o = train("run", {"--augment", "mixup=1,cutmix=1"});
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, AllOf(HasSubstr("--augment mixup=1,cutmix=1: "),

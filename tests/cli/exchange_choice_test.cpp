@@ -91,9 +91,10 @@ TEST_F(ExchangeChosen, RanksOfDifferentMachinesTakeTheSame) {
 }
 
 TEST_F(ExchangeChosen, WhatFlagsForbidIsNotTaken) {
-  for (const char* flag : {"--clip-norm", "--layer-decay"}) {
-    const Outcome o = run(chosen(
-        flag, {"-e", "1", "--json", "--convergence", "sparse.txt", flag, "1", "--head", "linear"}));
+  for (const auto& [flag, value] : {std::pair("--clip-norm", "1"), std::pair("--layer-decay", "1"),
+                                    std::pair("--lr-of", "*=1")}) {
+    const Outcome o = run(chosen(flag, {"-e", "1", "--json", "--convergence", "sparse.txt", flag,
+                                        value, "--head", "linear"}));
     ASSERT_EQ(o.code, 0) << o.err;
     EXPECT_THAT(try_parse_json(o.out).at("exchange").get<std::string>(), Not(StartsWith("sparse")));
   }

@@ -59,6 +59,7 @@ const std::map<std::string, Trial> kTrials = {
     {"label-smoothing", {{"0.1"}}},
     {"layer-decay", {{"0.5"}}},
     {"lr", {{"0.5"}}},
+    {"lr-of", {{"fc.*=0.5"}}},
     {"max-drop", {{"2"}, {"--precision", "bf16"}}},
     {"micro-batches", {{"2"}, {"--tuners", "2", "--parallel", "pipeline"}}},
     {"mixing", {{"0.5"}, {"--tuners", "2", "--sync", "diloco", "--overlap", "1"}}},

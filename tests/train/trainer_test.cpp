@@ -82,34 +82,6 @@ TEST(Trainer, TheAverageOfTheWeightsIsEvaluatedAndTheModel) {
   EXPECT_EQ(bytes_of(t.checkpoint()), bytes_of(resumed.checkpoint()));
 }
 
-// A first step of SGD goes as far as its rate says.
-TEST(Trainer, EarlierLayersLearnAtLowerRates) {
-  TensorDataset train = stripes(16, 1);
-  const Model m = small_net(true, 0);
-  TrainerConfig config{
-      .batch = 16, .optimizer = {.kind = OptimizerConfig::Kind::kSgd}, .schedule = {.lr = 0.5}};
-  Trainer plain = trainer_for(m, config);
-  config.optimizer.layer_decay = 0.25;
-  Trainer decayed = trainer_for(m, config);
-  EpochResult r;
-  ASSERT_TRUE(plain.train_epoch(train, r));
-  ASSERT_TRUE(decayed.train_epoch(train, r));
-  const Checkpoint all = plain.checkpoint(), some = decayed.checkpoint();
-  for (const auto& [name, value] : all.parameters) {
-    const double rate = name.starts_with("fc.") ? 1 : 0.25;
-    const std::vector<double> from = m.initialisers.at(name).to_doubles(), to = value.to_doubles(),
-                              got = some.parameters.at(name).to_doubles();
-    double moved = 0;
-    for (size_t i = 0; i < from.size(); ++i) {
-      EXPECT_NEAR(got[i] - from[i], rate * (to[i] - from[i]), 1e-6) << name;
-      moved += std::abs(to[i] - from[i]);
-    }
-    if (name != "conv.b") {  // which a normalisation hides
-      EXPECT_GT(moved, 1e-3) << name;
-    }
-  }
-}
-
 TEST(Trainer, LearnsInSixteenBitsOnWeightsOfThirtyTwo) {
   TensorDataset train = stripes(240, 1), val = stripes(90, 2);
   for (const DType compute : {DType::kBF16, DType::kF16}) {

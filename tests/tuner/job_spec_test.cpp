@@ -101,8 +101,13 @@ TEST(JobSpecOptimizer, VariantsAreSaidOnlyWhereTheyAreAskedFor) {
   EXPECT_THAT(refusal(R"(,"ema":1)"), HasSubstr("job: ema 1"));
   EXPECT_EQ(optimizer(R"(,"layer_decay":0.75)").layer_decay, 0.75);
   EXPECT_THAT(refusal(R"(,"layer_decay":0)"), HasSubstr("job: layer decay 0: above 0, to 1"));
-  for (const char* key : {"ema", "layer_decay", "dampening", "nesterov", "alpha", "beta1", "beta2",
-                          "epsilon", "centered", "amsgrad", "clip_norm", "accumulate"}) {
+  const std::vector<std::pair<std::string, double>> rates = {{"fc.*", 0.1}, {"a=b", 2}};
+  EXPECT_EQ(optimizer(R"(,"lr_of":["fc.*=0.1","a=b=2"])").lr_of, rates);
+  EXPECT_THAT(refusal(R"(,"lr_of":["fc"])"), HasSubstr("job: lr_of fc: a parameter's name"));
+  EXPECT_THAT(refusal(R"(,"lr_of":["fc=-2"])"), HasSubstr("job: learning rate of 'fc' times -2"));
+  EXPECT_THAT(refusal(R"(,"lr_of":"fc=2")"), HasSubstr("lr_of \"fc=2\" is of the wrong kind"));
+  for (const char* key : {"ema", "layer_decay", "lr_of", "dampening", "nesterov", "alpha", "beta1",
+                          "beta2", "epsilon", "centered", "amsgrad", "clip_norm", "accumulate"}) {
     EXPECT_THAT(parsed("").text(), Not(HasSubstr(key))) << "an earlier Tuner takes it";
   }
   EXPECT_THAT(refusal(R"(,"opt":"sgd","amsgrad":true)"),

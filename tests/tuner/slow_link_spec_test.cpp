@@ -111,6 +111,7 @@ TEST(SlowLinkSpec, WhatDoesNotGoTogetherIsRefusedWithTheRemedy) {
       {R"("sync":"local","outer_lr":0.5)", "it is of sync diloco; take one of these, or leave it"},
       {R"("sync":"sparse","drain_every":9)", "without staleness nothing is under way"},
       {R"("sync":"sparse","clip_norm":1)", "job: clip_norm 1 with sync sparse"},
+      {R"("sync":"sparse","lr_of":["fc.*=2"])", "job: lr_of with sync sparse"},
       {R"("sync":"sparse","layer_decay":0.5)", "job: layer_decay 0.5 with sync sparse"},
       {R"("sync":"local","ema":0.9)", "job: ema 0.9 with sync local"},
       {R"("sync":"sparse","compressor":"signum","drop":0.5)", "job: drop with compressor signum"},

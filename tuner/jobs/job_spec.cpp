@@ -9,6 +9,7 @@
 #include "framework/core/limits.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "framework/pipeline/planner/pipeline_rules.h"
+#include "framework/train/name_pattern.h"
 #include "ndp/wire/message_limits.h"
 #include "tuner/jobs/job_reader.h"
 #include "tuner/jobs/slow_link_choice.h"
@@ -60,6 +61,16 @@ void take_optimizer(JobReader& r, OptimizerConfig& o) {
   r.take("clip_norm", o.clip_norm);
   r.take("ema", o.ema);
   r.take("layer_decay", o.layer_decay);
+  std::vector<std::string> rates;
+  r.take("lr_of", rates);
+  for (const std::string& text : rates) {
+    const auto rate = numbered_pattern(text);
+    if (!rate) {
+      throw Error("job: lr_of ", text,
+                  ": a parameter's name, in which * is anything, then = and a number from 0");
+    }
+    o.lr_of.push_back(*rate);
+  }
 }
 
 void take_sampling(JobReader& r, ndp::Sampling& s) {
@@ -126,6 +137,9 @@ void add_variants(const OptimizerConfig& o, Json& j) {
   if (o.clip_norm != plain.clip_norm) j["clip_norm"] = o.clip_norm;
   if (o.ema != plain.ema) j["ema"] = o.ema;
   if (o.layer_decay != plain.layer_decay) j["layer_decay"] = o.layer_decay;
+  for (const auto& [pattern, factor] : o.lr_of) {
+    j["lr_of"].push_back(pattern + "=" + json_text(Json(factor)));
+  }
 }
 
 void add_group(const JobSpec& s, Json& j) {

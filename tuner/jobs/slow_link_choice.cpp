@@ -120,6 +120,8 @@ SparseSyncOptions sparse_of(const SlowLinkSpec& spec, const TrainerConfig& train
           " with sync sparse: what is sent of a gradient at a step has no norm; leave it away");
   require(trainer.optimizer.layer_decay == 1, "layer_decay ", trainer.optimizer.layer_decay,
           " with sync sparse: its steps have one rate for all layers; leave it away");
+  require(trainer.optimizer.lr_of.empty(),
+          "lr_of with sync sparse: its steps have one rate for all parameters; leave it away");
   SparseSyncOptions options = selection_of(spec, trainer);
   refuse_parts_of_signs(spec, options.compressor);
   options.compressing.rotate = rotates(spec);

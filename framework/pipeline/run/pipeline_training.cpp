@@ -11,7 +11,7 @@
 #include "framework/pipeline/run/pipeline_cut.h"
 #include "framework/pipeline/run/stage_cuts.h"
 #include "framework/train/checkpoint_1.h"
-#include "framework/train/head.h"
+#include "framework/train/learning_rates.h"
 
 namespace ndtrain {
 namespace {
@@ -158,9 +158,7 @@ void PipelineTraining::make_state(const StepGraph& step, std::span<const Stage> 
     begin = ranges_[stage].end;
   }
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device_);
-  if (config_.optimizer.layer_decay != 1) {
-    optimizer_->scale_rates(layer_rates(model_, config_.optimizer.layer_decay));
-  }
+  set_learning_rates(*optimizer_, model_, trainable_);
   const ShardRange own{replica(), replica() + 1};
   const int shards = ranks_.replicas(place());
   gradients_ = std::make_unique<ShardSums>(parameters_->size(), own, shards, device_,

@@ -49,6 +49,10 @@ void Staleness::check(const OptimizerConfig& optimizer) const {
     throw Error("staleness: predict goes on at one rate for all layers, and layer decay ",
                 optimizer.layer_decay, " gives each its own; leave one away");
   }
+  if (predict && optimizer.has_rates()) {
+    throw Error("staleness: predict goes on at one rate for all parameters, and that of '",
+                optimizer.lr_of[0].first, "' is another; leave one away");
+  }
   using Kind = OptimizerConfig::Kind;
   const bool steps_by_momentum =
       (optimizer.kind == Kind::kSgd || optimizer.kind == Kind::kRmsProp) && optimizer.momentum > 0;

@@ -48,6 +48,9 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
   if (shared.optimizer.config().layer_decay != 1) {
     throw Error("sparse gradients are applied at one rate: there is no layer decay");
   }
+  if (shared.optimizer.config().has_rates()) {
+    throw Error("sparse gradients are applied at one rate: there is none of some parameters");
+  }
   if (options.compressing.unbiased) {
     throw Error("what is kept for later is sent later: values scaled for it would count twice");
   }

@@ -40,6 +40,10 @@ TEST(Staleness, ScalesTheLearningRateAsPipeMareDoes) {
 TEST(Staleness, PredictsByMomentumThatIsAStep) {
   using Kind = OptimizerConfig::Kind;
   const Staleness s{.predict = true};
+  EXPECT_THAT(error_of([&] {
+                s.check({.kind = Kind::kSgd, .lr_of = {{"fc.*", 2}}});
+              }),
+              HasSubstr("and that of 'fc.*' is another"));
   EXPECT_THAT(error_of([&] { s.check({.kind = Kind::kSgd, .layer_decay = 0.5}); }),
               HasSubstr("one rate for all layers"));
   EXPECT_EQ(error_of([&] { s.check({.kind = Kind::kSgd}); }), "no error");

@@ -43,7 +43,7 @@ TEST(Drops, TheLastThatFitsCounts) {
 TEST(Drops, OfWhatThereIsNotAreRefusedByName) {
   const auto refused = [](const Drops& drops) { return error_of([&] { of_slots(drops); }); };
   EXPECT_THAT(refused({{"conv.w", 0}, {"fc", 0}}), HasSubstr("drop of 'fc': no parameter"));
-  EXPECT_THAT(refused({{"fc", 0}}), HasSubstr("there are conv.w, conv.b, conv2.w, fc.w"));
+  EXPECT_THAT(refused({{"fc", 0}}), HasSubstr("there are fc.w, conv.w, conv.b, conv2.w"));
   EXPECT_THAT(refused({{"bn*", 0}}), HasSubstr("drop of 'bn*': no parameter"));
   EXPECT_THAT(refused({{"", 0}}), HasSubstr("drop of '': no parameter"));
   EXPECT_THAT(refused({{"conv.w*w", 0}}), HasSubstr("drop of 'conv.w*w': no parameter"));

@@ -48,6 +48,23 @@ TEST_F(SiteTest, AStoreOfACollectionTakesPartInItsJobsAndEachRuleWatchesOne) {
   const Outcome done = relabel("family");
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_EQ(Json::parse(done.out).at("result").at("labelled"), 8);
+  const std::string photo = "attic/c0/0.jpg";
+  const auto photos = [&](std::vector<std::string> words, const std::string& collection) {
+    words.insert(words.begin(), "photos");
+    words.insert(words.end(), {"--collection", collection, "--http", http});
+    return run(words);
+  };
+  const std::vector<std::vector<std::string>> all = {
+      {"rm", photo}, {"rm", photo, "--now"}, {"restore", photo}};
+  for (const std::vector<std::string>& words : all) {
+    EXPECT_THAT(photos(words, "default").err, HasSubstr("is not known in the collection default"));
+  }
+  EXPECT_EQ(photos({"rm", photo, "--dry-run"}, "family").code, 0);
+  EXPECT_EQ(photos({"rm", photo, "--keep", "12h"}, "family").code, 0);
+  EXPECT_THAT(photos({"trash"}, "family").out, HasSubstr(photo));
+  EXPECT_THAT(photos({"trash"}, "default").out, HasSubstr("the trash is empty"));
+  EXPECT_EQ(photos({"restore", photo}, "family").code, 0);
+  EXPECT_EQ(photos({"rm", photo, "--now"}, "family").code, 0);
   const Outcome none = relabel("famly");
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.err, HasSubstr("no store with photos of the collection 'famly'; there are those "

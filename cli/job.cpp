@@ -99,6 +99,9 @@ Json follow(Context& context, const TunerClient& tuner, uint64_t id) {
 std::string predicted_text(const Json& report) {
   const Json predicted = report.value("predicted", Json::object());
   std::string text;
+  if (report.contains("not_predicted")) {
+    text = fmt::format("{:<32} {}\n", "not predicted", report["not_predicted"].get<std::string>());
+  }
   for (const char* stage : kPredictedStages) {
     if (!predicted.contains(stage) || !report.contains(stage)) continue;
     text +=

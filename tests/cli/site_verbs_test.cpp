@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "framework/core/hash.h"
+#include "framework/core/publish.h"
 #include "ndp/labels/label_db.h"
 #include "tests/cli/site_fixture.h"
 
@@ -401,6 +402,36 @@ TEST_F(SiteVerbs, APipeStoreWithoutPhotosSaysSo) {
   const Outcome o = run({"pipestore", "serve", "--photos", "nowhere", "--state", "state"});
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, HasSubstr("no directory of photos at nowhere"));
+}
+
+TEST_F(SiteVerbs, AJobSaysWhichClassesFallAndWhyNothingWasPredicted) {
+  begin(12, 1);
+  (void)ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
+  Outcome o = run_at({"job", "show", "1"});
+  EXPECT_THAT(o.out, AllOf(testing::ContainsRegex("not predicted +no fine-tuning with this model"),
+                           Not(HasSubstr(" falls")), Not(HasSubstr("predicted by"))));
+  (void)ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
+  EXPECT_EQ(run({"down", "site"}).code, 0);
+  const std::string path = at("site/tuner/jobs/2/job.json");
+  Json record = Json::parse(real_fs().read(path).or_throw());
+  record.erase("checksum");
+  const auto fall = [](const char* name, int photos, int before, int after, bool beyond) {
+    return Json{{"class", name},
+                {"photos", photos},
+                {"before", before},
+                {"after", after},
+                {"chance", beyond ? 0.01 : 0.5},
+                {"beyond_chance", beyond}};
+  };
+  record["result"]["class_falls"] = {fall("c0", 10, 10, 1, true), fall("c1", 4, 4, 3, false)};
+  publish(real_fs(), path, record.dump()).or_throw();
+  site_ = up_json(1);
+  o = run_at({"job", "show", "2"});
+  EXPECT_THAT(o.out,
+              HasSubstr("class c0 falls                   1 of 10 photos right, 10 before: beyond "
+                        "chance\nclass c1 falls                   3 of 4 photos right, 4 before: "
+                        "may be chance\n"));
+  EXPECT_THAT(o.out, AllOf(HasSubstr("predicted by job 1: "), Not(HasSubstr("not predicted"))));
 }
 
 TEST_F(SiteVerbs, JobsAndVersionsHaveNamesNotesAndTags) {

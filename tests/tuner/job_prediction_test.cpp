@@ -1,5 +1,6 @@
 #include "tuner/jobs/job_prediction.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -63,6 +64,16 @@ TEST_F(JobPrediction, IsOfItsProfileWhereItHasOne) {
   EXPECT_EQ(again.predicted, planned.spec.predicted);
   planned.spec.predicted = {};
   EXPECT_EQ(of(planned, 300).at("by"), "job 2");
+}
+
+TEST_F(JobPrediction, ThatThereIsNotNamesWhatWouldGiveOne) {
+  JobSpec spec = job(5).spec;
+  EXPECT_THAT(why_unpredicted(spec), ::testing::HasSubstr("--profile auto measures it"));
+  EXPECT_THAT(why_unpredicted(spec), ::testing::HasSubstr("this model, cut and batch"));
+  spec.mode = JobMode::kTypical;
+  EXPECT_THAT(why_unpredicted(spec), ::testing::HasSubstr("these settings"));
+  spec.kind = JobKind::kRelabel;
+  EXPECT_THAT(why_unpredicted(spec), ::testing::HasSubstr("no relabel with these settings"));
 }
 
 }  // namespace

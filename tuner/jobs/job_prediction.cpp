@@ -57,4 +57,19 @@ std::string prediction_of(const JobRecord& job, uint64_t photos,
   return json_text(prediction);
 }
 
+std::string why_unpredicted(const JobSpec& spec) {
+  if (spec.kind != JobKind::kFinetune) {
+    return "no " + std::string(name_of(spec.kind)) +
+           " with these settings was done before that says what a photo takes";
+  }
+  const std::string before =
+      spec.mode == JobMode::kNdpipe
+          ? "no fine-tuning with this model, cut and batch was done before whose stores made "
+            "features of half of its photos"
+          : "no fine-tuning with these settings was done before";
+  return before +
+         ", so what a photo takes is not known; job submit finetune --profile auto measures it, "
+         "and --auto PROFILE has it of a file";
+}
+
 }  // namespace ndtrain::tuner

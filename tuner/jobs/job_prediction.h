@@ -20,4 +20,7 @@ inline constexpr const char* kPredictedStages[] = {
 std::string prediction_of(const JobRecord& job, uint64_t photos,
                           const std::map<uint64_t, JobRecord>& jobs);
 
+// Why nothing is predicted of a job like it, and what would.
+std::string why_unpredicted(const JobSpec& spec);
+
 }  // namespace ndtrain::tuner

@@ -10,6 +10,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/message_limits.h"
+#include "tuner/jobs/job_prediction.h"
 #include "tuner/service/job_plan.h"
 #include "tuner/service/job_result.h"
 
@@ -180,8 +181,10 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   result["report"] = parse_json(job->report.json());
   const std::vector<std::string> took =
       job->local ? std::vector<std::string>() : job->ingest->stores();
-  result["report"]["predicted"] = prediction_of_done(ports_.records.job(job->id), result, took,
-                                                     ports_.stores, ports_.records.all());
+  Json predicted = prediction_of_done(ports_.records.job(job->id), result, took, ports_.stores,
+                                      ports_.records.all());
+  if (predicted.empty()) result["report"]["not_predicted"] = why_unpredicted(job->spec);
+  result["report"]["predicted"] = std::move(predicted);
   std::string message = outcome.model ? publish(job, outcome, result) : "";
   const std::string trace = join(ports_.records.files(job->id).directory(), "trace.json");
   ndtrain::publish(ports_.fs, trace, job->report.trace()).or_throw();

@@ -248,6 +248,8 @@ TEST_F(WatchOfMissing, RelabellingsAreAsFarApartAsTheRuleSays) {
   s.last_relabelling = clock_.unix_seconds();
   clock_.advance(seconds(59));
   EXPECT_EQ(due(watch, s), Due::kNothing);
+  EXPECT_EQ(watch.decision().why,
+            "100 of 100 photos have no label, but it is too soon after the last relabelling");
   clock_.advance(seconds(1));
   EXPECT_EQ(due(watch, s), Due::kLabelMissing);
 }

@@ -88,19 +88,21 @@ std::string Watch::drift(const WatchObservation& s) const {
   return "";
 }
 
+bool Watch::is_soon_after(int64_t submitted) const {
+  return submitted != 0 &&
+         static_cast<double>(clock_.unix_seconds() - submitted) < rule_.min_interval_s;
+}
+
 int64_t Watch::missing(const WatchObservation& s) const {
   return std::max<int64_t>(0, s.photos - s.labelled - hopeless_);
 }
 
-// Too soon after the last relabelling they are not many: what a lost store has stays missing.
 std::string Watch::many_missing(const WatchObservation& s) const {
   if (s.in_force == 0 || !rule_.counts_missing()) return "";
   const int64_t n = missing(s);
   const bool many = rule_.missing > 0 && n >= rule_.missing;
   const double share = s.photos == 0 ? 0 : static_cast<double>(n) / static_cast<double>(s.photos);
   const bool large = rule_.missing_share > 0 && n > 0 && share >= rule_.missing_share;
-  const auto since = static_cast<double>(clock_.unix_seconds() - s.last_relabelling);
-  if (s.last_relabelling != 0 && since < rule_.min_interval_s) return "";
   if (!many && !large) return "";
   return fmt::format("{} of {} photos have no label", n, s.photos);
 }
@@ -126,8 +128,9 @@ WatchDecision Watch::decide(const WatchObservation& s) const {
     return {Due::kRelabel,
             fmt::format("store {} is here, which the last relabelling did without", s.came_back)};
   }
-  if (const std::string why = many_missing(s); !why.empty()) {
-    return {Due::kLabelMissing, why};
+  const std::string unlabelled = many_missing(s);  // what a lost store has stays so
+  if (!unlabelled.empty() && !is_soon_after(s.last_relabelling)) {
+    return {Due::kLabelMissing, unlabelled};
   }
   if (s.in_force == 0 && rule_.model.empty()) {
     return {.why = "no version is in force to start from, and the rule names no model"};
@@ -137,9 +140,11 @@ WatchDecision Watch::decide(const WatchObservation& s) const {
           ? fmt::format("people have labelled at least {} photos since the last fine-tuning",
                         rule_.labels)
           : drift(s);
+  if (why.empty() && !unlabelled.empty()) {
+    return {.why = unlabelled + ", but it is too soon after the last relabelling"};
+  }
   if (why.empty()) return {.why = "few new labels by people, and no drift"};
-  const auto since = static_cast<double>(clock_.unix_seconds() - s.last_training);
-  if (s.last_training != 0 && since < rule_.min_interval_s) {
+  if (is_soon_after(s.last_training)) {
     return {.why = "a fine-tuning is due, but too soon after the last one"};
   }
   return {Due::kTraining, why};

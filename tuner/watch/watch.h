@@ -89,6 +89,7 @@ class Watch {
 
  private:
   WatchDecision decide(const WatchObservation& s) const;
+  bool is_soon_after(int64_t submitted) const;
   int64_t missing(const WatchObservation& s) const;
   std::string many_missing(const WatchObservation& s) const;  // "": no
   void count_hopeless(const WatchObservation& s);

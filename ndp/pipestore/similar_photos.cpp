@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <shared_mutex>
 
 #include "framework/core/log.h"
@@ -194,31 +193,36 @@ bool SimilarPhotos::add(Index& index, const KeyTable::ShortKey& key) {
 
 // A piece of what has come into the cache, and all that has gone; whether there may be more.
 bool SimilarPhotos::follow(Index& index) {
-  std::set<KeyTable::ShortKey> now;
-  for (const Digest& group :
-       {index.features.extractor, embedding_group(index.features.extractor)}) {
-    const std::vector<KeyTable::ShortKey> keys = cache_.keys(group);
-    now.insert(keys.begin(), keys.end());
-  }
-  for (auto it = index.added.begin(); it != index.added.end();) {
-    if (now.contains(it->first)) {
-      now.erase(it->first);
+  std::vector<KeyTable::ShortKey> now = cache_.keys(index.features.extractor);
+  const auto made = cache_.keys(embedding_group(index.features.extractor));
+  now.insert(now.end(), made.begin(), made.end());
+  std::ranges::sort(now);
+  std::vector<KeyTable::ShortKey> come;  // rises, as `now` and `added` do; `now` has some twice
+  auto it = index.added.begin();
+  const auto drop = [&] {
+    const std::lock_guard lock(index.mutex);
+    index.photos.erase(it->second);
+    it = index.added.erase(it);
+  };
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (i > 0 && now[i] == now[i - 1]) continue;
+    while (it != index.added.end() && it->first < now[i]) drop();
+    if (it != index.added.end() && it->first == now[i]) {
       ++it;
     } else {
-      const std::lock_guard lock(index.mutex);
-      index.photos.erase(it->second);
-      it = index.added.erase(it);
+      come.push_back(now[i]);
     }
   }
+  while (it != index.added.end()) drop();
   size_t some = 0;
-  for (const KeyTable::ShortKey& key : now) {
+  for (const KeyTable::ShortKey& key : come) {
     if (some++ == kPiece) return true;
     if (add(index, key)) continue;
     if (!std::exchange(index.told_full, true)) {
       log::warn(
           "{} photos can be compared, and {} more can not: their index would be larger than "
           "{} bytes",
-          index.added.size(), now.size() - some + 1, options_.memory);
+          index.added.size(), come.size() - some + 1, options_.memory);
     }
     return false;
   }

@@ -37,6 +37,16 @@ class SimilarPhotosTest : public testing::UploadsTest {
       return cache_->keys(model_of(1)->network->id()).size() == static_cast<size_t>(photos);
     });
   }
+  // By a version whose features are maps, larger than what is compared; its extractor.
+  Digest open_with_maps(int photos) {
+    open_with(0);
+    std::shared_ptr<OnlineModel> maps = model_of(1, {}, nullptr, "layer2");
+    uploads_->put_in_force("default", [&] { return maps; });
+    await([&] { return uploads_->model("default") == maps; });
+    for (int i = 0; i < photos; ++i) (void)uploads_->add(photo_file(i)).or_throw();
+    await([&] { return cache_->keys(maps->network->id()).size() == static_cast<size_t>(photos); });
+    return maps->network->id();
+  }
   // By hand: the feature of each file, by the engine as a job has it.
   static std::vector<Embedding> embeddings(const std::vector<std::string>& files) {
     const auto model = model_of(1);
@@ -146,13 +156,7 @@ TEST_F(SimilarPhotosTest, AreOfOneExtractor) {
 // Of maps of features what is compared is kept beside them, is enough without them, and goes with
 // the photo.
 TEST_F(SimilarPhotosTest, AreReadAgainFromWhatWasMadeOfLargeFeatures) {
-  open_with(0);
-  std::shared_ptr<OnlineModel> maps = model_of(1, {}, nullptr, "layer2");
-  uploads_->put_in_force("default", [&] { return maps; });
-  await([&] { return uploads_->model("default") == maps; });
-  const Digest extractor = maps->network->id(), group = embedding_group(extractor);
-  for (int i = 0; i < 6; ++i) (void)uploads_->add(photo_file(i)).or_throw();
-  await([&] { return cache_->keys(extractor).size() == 6; });
+  const Digest extractor = open_with_maps(6), group = embedding_group(extractor);
   const auto found = [&] {
     const PhotoEmbedding query = similar_->embedding(photo_file(0), "default").or_throw();
     EXPECT_EQ(query.values.size(), 32U) << "channels, not their 4 x 4 places";
@@ -166,6 +170,22 @@ TEST_F(SimilarPhotosTest, AreReadAgainFromWhatWasMadeOfLargeFeatures) {
   EXPECT_EQ(found(), all);
   uploads_->remove(sha256(photo_file(2))).or_throw();
   EXPECT_EQ(cache_->keys(group).size(), 5U);
+}
+
+// As of a photo that is deleted while it is compared: who deletes it may have looked at what was
+// made of it before that was kept.
+TEST_F(SimilarPhotosTest, OfOneThatIsGoneByThenNothingIsKept) {
+  const Digest extractor = open_with_maps(3), group = embedding_group(extractor);
+  std::vector<std::byte> row;
+  const Found known = cache_->get(extractor, sha256(photo_file(0)), row).or_throw();
+  const Digest gone = sha256("deleted");
+  cache_->put(extractor, gone, known.meta, row).or_throw();
+  const PhotoEmbedding query = similar_->embedding(photo_file(0), "default").or_throw();
+  const SimilarPhotos::Found found = similar_->nearest(query, 100, "default").or_throw();
+  EXPECT_EQ(found.searched, 4U) << "its features were compared";
+  EXPECT_EQ(found.photos.size(), 3U);
+  EXPECT_FALSE(cache_->contains(group, gone));
+  EXPECT_EQ(cache_->keys(group).size(), 3U);
 }
 
 TEST_F(SimilarPhotosTest, AreAsManyAsTheIndexMayHold) {

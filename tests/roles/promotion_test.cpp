@@ -121,6 +121,63 @@ TEST_F(PromotionByRule, AcrossExtractorsTheBetterOneTakesItsPlaceAndAWorseOneWai
   EXPECT_THAT(real_fs().read(at("t/jobs/3/run/report.html")).or_throw(), HasSubstr(fall));
 }
 
+// The one is cut behind the last convolution, the other in front of it: with nothing learnt in
+// between they are one network.
+TEST_F(PromotionByRule, AcrossExtractorsATieKeepsWhatIsInForce) {
+  JobSpec pooled = poor(), maps = poor();
+  pooled.freeze = maps.freeze = "auto";
+  maps.cut = "layer2";
+  pooled.feature_dtype = maps.feature_dtype = DType::kF32;
+  const auto first = train(pooled, "base.onnx"), second = train(maps, "base.onnx");
+  EXPECT_THAT(log_, HasSubstr("is in force and has another extractor"));
+  EXPECT_EQ(second["compared_photos"], second["val_photos"]);
+  EXPECT_EQ(second["gained"], 0);
+  EXPECT_EQ(second["lost"], 0);
+  EXPECT_EQ(second["production_top1"], first["top1"]);
+  EXPECT_EQ(second["in_force"], false);
+  EXPECT_THAT(log_, HasSubstr(", which is in force: as many, so it waits"));
+  EXPECT_EQ(in_force(), 1U);
+}
+
+// By the Tuner's own label database, while the job is on its way.
+TEST_F(PromotionByRule, WhatPeopleSayMeanwhileIsTheTruthOfTheComparison) {
+  const auto first = train(spec(), "base.onnx");
+  ASSERT_GT(first["top1"], 0.5) << "or few photos change";
+  TunerDaemon daemon(tuner(tuner_), devices_, real_fs(), system_clock());
+  JobSpec again = spec();
+  again.model = to_hex(daemon.add_model(at("base.onnx")));
+  const RunningStore one(store(store_, 0, 1), devices_);
+  bool said = false;
+  const auto say = [&] {  // of all photos of c0, as soon as the job has its list of them
+    if (said || !real_fs().exists(at("t/jobs/2/manifest.cbor"))) return;
+    said = true;
+    const auto db = open_label_db("sqlite:" + at("t/labels.db")).or_throw();
+    const int64_t here = db->collection(kDefaultCollection).or_throw(),
+                  task = db->task(kDefaultTask).or_throw();
+    for (int i = 0; i < kPhotos; i += kClasses) {
+      const std::string name = "c0/" + std::to_string(i) + ".jpg";
+      const Digest photo = sha256(real_fs().read(at("photos/" + name)).or_throw());
+      db->add_photos(here, std::vector<PhotoPlace>{{"a/" + name, photo}}).or_throw();
+      set_label(*db, here, task, "a/" + name, "c1", system_clock().unix_seconds()).or_throw();
+    }
+  };
+  log_.clear();
+  const auto until = system_clock().monotonic() + std::chrono::minutes(2);
+  const auto o = daemon.run_job(
+      again,
+      [&] {
+        say();
+        return system_clock().monotonic() > until;
+      },
+      [&](const std::string& line) { log_ += line + "\n"; });
+  ASSERT_TRUE(o.ended && o.done) << o.message << "\n" << log_;
+  const auto second = nlohmann::json::parse(o.result);
+  EXPECT_EQ(second["top1"], first["top1"]) << "it is trained and measured as it was begun";
+  EXPECT_LT(second["production_top1"], first["top1"]) << "it says c0 of what is c1 by now";
+  EXPECT_THAT(log_, ::testing::ContainsRegex("[1-9][0-9]* of them labelled anew since the job"));
+  EXPECT_EQ(second["in_force"], false) << "they are equally wrong";
+}
+
 TEST_F(PromotionByRule, AcrossExtractorsWithPhotosOfTheTunersOwn) {
   (void)train(poor(), "base.onnx");
   const auto by_stores = train(later(spec()), "base.onnx");

@@ -9,7 +9,7 @@
 
 #include "cli/suggest.h"
 #include "framework/core/fs.h"
-#include "framework/core/limits.h"
+#include "framework/core/json_input.h"
 
 namespace ndtrain::cli {
 namespace {

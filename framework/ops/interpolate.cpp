@@ -10,9 +10,9 @@ void infer(InferContext& c) {
   const int axis = c.shape(0).axis(c.attrs.i("axis"), "axis");
   const DType wide = c.in[0].dtype == DType::kF64 ? DType::kF64 : DType::kF32;
   if (c.in[1].dtype != DType::kI64 || c.in[2].dtype != wide || c.shape(1).rank() != 2 ||
-      c.shape(1) != c.shape(2)) {
+      c.shape(1) != c.shape(2) || c.shape(1)[1] < 1) {
     throw Error("indices are ", c.in[1], " and weights ", c.in[2], ", must be i64 and ",
-                name_of(wide), " of one shape of rank 2");
+                name_of(wide), " of one shape [places, taps]");
   }
   for (const int64_t i : c.ints(1)) {
     if (i < 0 || i >= c.shape(0)[axis]) {

@@ -29,36 +29,43 @@ struct Interpolation {
   }
 };
 
-// A row of x whose neighbours along the axis lie side by side.
-template <typename T, typename W>
+// A row of x whose neighbours along the axis lie side by side. kTaps: their number where it is
+// known.
+template <int kTaps, typename T, typename W>
 void along_row(const Interpolation<W>& p, const T* x, T* y) {
-  for (int64_t o = 0; o < p.places; ++o) {
-    W sum{};
-    for (int64_t k = o * p.taps; k < (o + 1) * p.taps; ++k) {
-      sum += p.weights[k] * widen(x[p.from[k]]);
-    }
+  const int64_t taps = kTaps > 0 ? kTaps : p.taps;
+  const int64_t* from = p.from.data();
+  const W* weights = p.weights.data();
+  for (int64_t o = 0; o < p.places; ++o, from += taps, weights += taps) {
+    W sum = weights[0] * widen(x[from[0]]);
+    for (int64_t k = 1; k < taps; ++k) sum += weights[k] * widen(x[from[k]]);
     y[o] = static_cast<T>(sum);
   }
 }
 
 // One place of y, `inner` numbers.
-template <typename T, typename W>
+template <int kTaps, typename T, typename W>
 void across_rows(const Interpolation<W>& p, const T* x, int64_t o, T* y) {
+  const int64_t taps = kTaps > 0 ? kTaps : p.taps;
+  const int64_t* from = p.from.data() + o * taps;
+  const W* weights = p.weights.data() + o * taps;
   for (int64_t begin = 0; begin < p.inner; begin += kTogether) {
     const int64_t width = std::min(kTogether, p.inner - begin);
-    W sums[kTogether] = {};
-    for (int64_t k = o * p.taps; k < (o + 1) * p.taps; ++k) {
-      const W weight = p.weights[k];
-      const T* row = x + p.from[k] * p.inner + begin;
-      for (int64_t i = 0; i < width; ++i) sums[i] += weight * widen(row[i]);
+    W sums[kTogether];
+    for (int64_t k = 0; k < taps; ++k) {
+      const W weight = weights[k];
+      const T* row = x + from[k] * p.inner + begin;
+      for (int64_t i = 0; i < width; ++i) {
+        const W term = weight * widen(row[i]);
+        sums[i] = k == 0 ? term : sums[i] + term;
+      }
     }
     for (int64_t i = 0; i < width; ++i) y[begin + i] = static_cast<T>(sums[i]);
   }
 }
 
-template <typename T>
-std::unique_ptr<Kernel> interpolate(const Node& node) {
-  const Interpolation<wide_t<T>> p(node);
+template <int kTaps, typename T>
+std::unique_ptr<Kernel> interpolating(const Interpolation<wide_t<T>>& p) {
   const int64_t rows = p.inner == 1 ? p.outer : p.outer * p.places;
   const int64_t work = p.inner == 1 ? p.places * p.taps : p.inner * p.taps;
   auto k = kernel([p, rows, work](const void* const* in, void* const* out, void*) {
@@ -67,9 +74,9 @@ std::unique_ptr<Kernel> interpolate(const Node& node) {
     parallel_for(rows, kElementGrain / (work + 1) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         if (p.inner == 1) {
-          along_row(p, x + r * p.n, y + r * p.places);
+          along_row<kTaps>(p, x + r * p.n, y + r * p.places);
         } else {
-          across_rows(p, x + r / p.places * p.n * p.inner, r % p.places, y + r * p.inner);
+          across_rows<kTaps>(p, x + r / p.places * p.n * p.inner, r % p.places, y + r * p.inner);
         }
       }
     });
@@ -79,7 +86,11 @@ std::unique_ptr<Kernel> interpolate(const Node& node) {
 }
 
 std::unique_ptr<Kernel> interpolate_kernel(const Node& node) {
-  return for_float(node.in(0).dtype, node.op(), [&]<typename T>() { return interpolate<T>(node); });
+  return for_float(node.in(0).dtype, node.op(), [&]<typename T>() {
+    const Interpolation<wide_t<T>> p(node);
+    if (p.taps < 1) unsupported("takes one place at least");
+    return p.taps == 2 ? interpolating<2, T>(p) : interpolating<0, T>(p);
+  });
 }
 
 const Registered registered{{"Interpolate", interpolate_kernel}};

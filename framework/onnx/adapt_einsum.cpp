@@ -60,6 +60,7 @@ class Equation {
   }
 
   std::string labels_of(const std::string& term, const std::string& value) {
+    check_letters(term);
     const int rank = a_.type(value).shape.rank();
     const size_t dots = term.find("...");
     const auto letters =
@@ -73,7 +74,6 @@ class Equation {
     std::string labels = dots == std::string::npos
                              ? term
                              : term.substr(0, dots) + last(hidden) + term.substr(dots + 3);
-    check_letters(labels);
     return labels;
   }
 
@@ -82,18 +82,20 @@ class Equation {
     return std::string("0123456789").substr(10 - static_cast<size_t>(n));
   }
 
-  void check_letters(const std::string& labels) const {
-    for (const char c : labels) {
-      if (std::isalnum(static_cast<unsigned char>(c)) == 0)
+  // Without the ellipsis, whose dims have digits.
+  void check_letters(std::string term) const {
+    if (const size_t dots = term.find("..."); dots != std::string::npos) term.erase(dots, 3);
+    for (const char c : term) {
+      if (std::isalpha(static_cast<unsigned char>(c)) == 0)
         fail("has a character that is no letter");
     }
   }
 
   std::string expanded(std::string term) const {
+    check_letters(term);
     if (const size_t dots = term.find("..."); dots != std::string::npos) {
       term.replace(dots, 3, last(hidden_));
     }
-    check_letters(term);
     return term;
   }
 

@@ -67,7 +67,7 @@ Side side_of(const Attrs& a, double first, double last, int64_t bins) {
   if (!half) length = std::max(length, 1.0);
   const double bin = length / static_cast<double>(bins);
   const int64_t ratio = a.i("sampling_ratio");
-  if (!(std::abs(bin) < 1e6)) throw Error("a region is ", length, " wide");
+  if (!(std::abs(bin) < 1e4)) throw Error("a region is ", length, " wide");
   return {begin, bin, ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(bin))};
 }
 

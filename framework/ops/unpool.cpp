@@ -1,6 +1,7 @@
 // What is put together from windows of a plane. LpPool: y = (sum over a window of |x|^p)^(1/p).
-// MaxUnpool: x at the places that MaxPool's indices name, 0 elsewhere. Col2Im: columns, one for
-// each place of a window, whose cells are added to the image where the window had taken them.
+// MaxUnpool: x at the places that MaxPool's indices name, 0 elsewhere; in a graph a
+// ScatterElements. Col2Im: columns, one for each place of a window, whose cells are added to the
+// image where the window had taken them.
 #include "framework/ops/common.h"
 #include "framework/ops/spatial.h"
 
@@ -78,13 +79,18 @@ void unpool_reference(const ReferenceContext& c) {
   }
 }
 
-std::vector<ValueId> unpool_gradient(GradientContext& c) {
-  const Shape y = c.shape(c.y());
-  if (y != unpooled(c.node.attrs, c.shape(c.x(0)))) {
-    throw Error("an output_shape that is larger than what was pooled has no gradient");
-  }
-  const ValueId flat = reshape(c.g, c.dy[0], Shape{y.count()});
-  return {c.g.add1("Gather", {flat, c.x(1)}, {{"axis", int64_t{0}}}), kNone, kNone};
+std::vector<ValueId> unpool_compose(ComposeContext& c) {
+  const Shape least = unpooled(c.node.attrs, c.shape(0)), y = c.out_shape();
+  Graph& g = c.g;
+  const Shape flat{c.shape(0).count()};
+  const ValueId zeros = expand(g, scalar_like(g, 0, c.x(0)), Shape{least.count()});
+  const ValueId put =
+      g.add1("ScatterElements", {zeros, reshape(g, c.x(1), flat), reshape(g, c.x(0), flat)});
+  const ValueId inner = reshape(g, put, least);
+  if (y == least) return {inner};
+  Ints pads(2 * static_cast<size_t>(y.rank()), 0);
+  for (int d = 0; d < y.rank(); ++d) pads[static_cast<size_t>(y.rank() + d)] = y[d] - least[d];
+  return {g.add1("Pad", {inner, g.add_constant("", pads)})};
 }
 
 // The window slides over one plane of the image.
@@ -143,9 +149,7 @@ std::vector<Example> unpool_examples() {
   return {{{{1, 1, 2, 2}, at}, square},
           {{{1, 2, 2}, E::given(DType::kI64, {1, 2, 2}, {0, 3, 5, 6})},
            {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}}},
-          {.inputs = {{1, 1, 2, 2}, at, E::ints({1, 1, 5, 5})},
-           .attrs = square,
-           .check_gradient = false}};
+          {{{1, 1, 2, 2}, at, E::ints({1, 1, 5, 6})}, square}};
 }
 
 std::vector<Example> col2im_examples() {
@@ -181,9 +185,8 @@ std::vector<OpDef> unpool_ops() {
                  {"strides", Kind::kInts}},
        .infer = unpool_infer,
        .reference = unpool_reference,
-       .gradient = unpool_gradient,
        .shape_inputs = 0b100,
-       .by_reference = true,
+       .compose = unpool_compose,
        .examples = unpool_examples()},
       {.name = "Col2Im",
        .facts = {.onnx = 18},

@@ -22,7 +22,7 @@ bool is_computed(const OpDef& def, const Example&) {
   for (std::string_view view : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}) {
     if (def.name == view) return false;
   }
-  return needs_kernel(def);
+  return needs_kernel(def) || def.by_reference;
 }
 
 class CudaExample : public testing::TestWithParam<ExampleCase> {
@@ -48,7 +48,7 @@ TEST_P(CudaExample, MatchesTheReferenceInEveryLayoutFrozenOrNot) {
   const ExampleGraph e = build_example(*c.def, c.example());
   if (e.graph.nodes().empty()) GTEST_SKIP() << "folded while the graph is built";
   NodeRun run = node_of(e);
-  if (is_optional_fusion(*c.def, run.attrs)) {
+  if (is_optional_fusion(*c.def, run.attrs) || c.def->by_reference) {
     const std::string why = cuda_plugin()->refusal(run, plain_ports(run));
     if (!why.empty()) GTEST_SKIP() << why;
   }

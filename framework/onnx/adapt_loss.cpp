@@ -1,5 +1,6 @@
 // NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss as comparisons of the targets with all
 // classes: -x[n, target[n, …], …], weighed by class, without what has the class ignore_index.
+#include "framework/core/limits.h"
 #include "framework/onnx/adapt.h"
 
 namespace ndtrain {
@@ -14,6 +15,7 @@ Loss loss_of_each(Adaptation& a, const std::string& scores) {
   if (x.shape.rank() < 2 || target.shape.rank() != x.shape.rank() - 1) {
     throw Error("scores ", x, " and targets ", target, " must be [N, C, …] and [N, …]");
   }
+  if (x.shape[1] > limits::kClasses) throw Error("scores ", x, " are of too many classes");
   Ints classes, dims(static_cast<size_t>(x.shape.rank()) - 1, 1);
   for (int64_t c = 0; c < x.shape[1]; ++c) classes.push_back(c);
   dims[0] = x.shape[1];

@@ -42,7 +42,7 @@ void adapt_group_norm(Adaptation& a) {
   const int64_t groups = a.take<int64_t>("num_groups").value_or(0);
   const double epsilon = a.take<double>("epsilon").value_or(double{1e-5f});
   refuse_stash(a);
-  if (x.shape.rank() < 3 || groups < 1 || x.shape[1] % groups != 0) {
+  if (x.shape.rank() < 3 || groups < 1 || groups > x.shape[1] || x.shape[1] % groups != 0) {
     throw Error("num_groups ", groups, " does not divide the channels of ", x);
   }
   const bool of_groups = a.node.opset < 21;

@@ -6,6 +6,8 @@
 namespace ndtrain {
 namespace {
 
+constexpr int64_t kMostPlaces = int64_t{1} << 24;  // of one image
+
 Ints plane_of(const Ints& size) { return {size.begin() + 2, size.end()}; }
 
 // [places, d + 1], the last dim's coordinate first, then 1.
@@ -34,6 +36,7 @@ void infer(InferContext& c) {
                 ", must be [N, d, d + 1] and [N, C, …] with d dims, 2 or 3");
   }
   Ints dims = plane_of(size);
+  if (Shape(dims).count() > kMostPlaces) throw Error("size ", Shape(size), " is too large");
   dims.insert(dims.begin(), size[0]);
   dims.push_back(d);
   c.out = {{c.in[0].dtype, Shape(std::move(dims))}};

@@ -1,6 +1,7 @@
 // ConvTranspose: y[n,m,o*stride+k*dilation-pad] = b[m] + sum over c, o, k of x[n,c,o] * w[c,m,k]:
 // what a Conv of y's shape with the weight w gives back as the gradient of its input. In a graph it
 // is that: ConvGradInput, and an Add of the bias.
+#include "framework/core/limits.h"
 #include "framework/ops/common.h"
 #include "framework/ops/conv.h"
 
@@ -9,9 +10,14 @@ namespace {
 
 using Kind = AttrSpec::Kind;
 
-void check_length(const Attrs& a, const char* name, size_t length) {
+void check_values(const Attrs& a, const char* name, size_t length, int64_t low) {
   if (a.ints(name).size() != length) {
     throw Error(name, " has ", a.ints(name).size(), " values, expected ", length);
+  }
+  for (const int64_t v : a.ints(name)) {
+    if (v < low || v > limits::kWindow) {
+      throw Error(name, " has the value ", v, ", expected ", low, " to ", limits::kWindow);
+    }
   }
 }
 
@@ -54,14 +60,16 @@ void complete(Attrs& a, std::span<const TensorType> in) {
   fill("kernel_shape", Ints(w.dims().begin() + 2, w.dims().end()));
   for (const char* name : {"strides", "dilations"}) fill(name, Ints(rank, 1));
   fill("output_padding", Ints(rank, 0));
-  for (const char* name : {"kernel_shape", "strides", "dilations", "output_padding"}) {
-    check_length(a, name, rank);
-  }
+  for (const char* name : {"kernel_shape", "strides", "dilations"}) check_values(a, name, rank, 1);
+  check_values(a, "output_padding", rank, 0);
   const std::string mode = a.s("auto_pad");
   if (a.has("output_shape") && !a.ints("output_shape").empty()) {
     Ints wanted = a.ints("output_shape");
     if (wanted.size() == rank + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
     if (wanted.size() != rank) throw Error("output_shape ", Shape(wanted), " does not fit ", x);
+    for (const int64_t extent : wanted) {
+      if (extent < 1 || extent > limits::kElements) throw Error("output_shape has ", extent);
+    }
     pads_for(a, x, wanted);
   } else if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
     Ints wanted;
@@ -75,7 +83,7 @@ void complete(Attrs& a, std::span<const TensorType> in) {
     throw Error("auto_pad is '", mode, "', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID");
   }
   fill("pads", Ints(2 * rank, 0));
-  check_length(a, "pads", 2 * rank);
+  check_values(a, "pads", 2 * rank, 0);
   a.erase("output_shape");
   a.set("auto_pad", "NOTSET");
 }

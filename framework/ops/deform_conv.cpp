@@ -17,7 +17,7 @@ void infer(InferContext& c) {
   const ConvShape s = conv_shape(c.attrs, x, c.shape(1));
   const Shape y = s.output();
   const int64_t groups = c.attrs.i("offset_group"), taps = s.window.taps();
-  if (groups < 1 || x[1] % groups != 0) {
+  if (groups < 1 || groups > x[1] || x[1] % groups != 0) {
     throw Error("offset_group ", groups, " does not divide the channels of ", x);
   }
   if (offset != Shape{x[0], groups * taps * 2, y[2], y[3]}) {

@@ -7,6 +7,8 @@
 namespace ndtrain {
 namespace {
 
+constexpr int64_t kMostPlaces = int64_t{1} << 24;  // of a resized axis, and its weights in all
+
 // Where place `o` of the output lies in the input.
 double source_of(const std::string& mode, const ResizedAxis& a, double o) {
   const auto in = static_cast<double>(a.in), out = static_cast<double>(a.out);
@@ -112,10 +114,11 @@ void take_extents(const Attrs& a, std::vector<ResizedAxis>& axes, const std::vec
       r.scale = scales[i];
       // In f32, as the scale is: 0.7 of 10 is 7.
       const float extent = static_cast<float>(r.scale) * static_cast<float>(r.in);
+      if (extent > kMostPlaces) throw Error("a scale of ", r.scale, " makes too much of ", r.in);
       r.out = static_cast<int64_t>(std::floor(extent));
       continue;
     }
-    if (sizes[i] < 0) throw Error("a size is ", sizes[i]);
+    if (sizes[i] < 0 || sizes[i] > kMostPlaces) throw Error("a size is ", sizes[i]);
     r.out = sizes[i];
     r.scale = static_cast<double>(r.out) / static_cast<double>(std::max<int64_t>(1, r.in));
     common = policy == "not_larger" ? std::min(common, r.scale) : std::max(common, r.scale);
@@ -123,7 +126,9 @@ void take_extents(const Attrs& a, std::vector<ResizedAxis>& axes, const std::vec
   if (policy == "stretch" || sizes.empty()) return;
   for (ResizedAxis& r : axes) {
     r.scale = common;
-    r.out = static_cast<int64_t>(std::floor(common * static_cast<double>(r.in) + 0.5));
+    const double extent = std::floor(common * static_cast<double>(r.in) + 0.5);
+    if (extent > kMostPlaces) throw Error("sizes make too much of ", r.in);
+    r.out = static_cast<int64_t>(extent);
   }
 }
 
@@ -165,6 +170,9 @@ ResizeTaps resize_taps(const Attrs& a, const ResizedAxis& axis) {
   const std::string& where = a.s("coordinate_transformation_mode");
   const bool is_nearest = a.s("mode") == "nearest";
   const Kernel kernel = is_nearest ? Kernel{} : kernel_of(a, axis.scale);
+  if (axis.changes && axis.out > kMostPlaces / kernel.taps) {
+    throw Error(axis.out, " places of ", kernel.taps, " weights each are too many");
+  }
   ResizeTaps t{.taps = kernel.taps};
   const auto last = static_cast<double>(axis.in - 1);
   for (int64_t o = 0; o < axis.out; ++o) {

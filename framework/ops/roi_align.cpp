@@ -10,6 +10,8 @@ namespace {
 
 using Kind = AttrSpec::Kind;
 
+constexpr int64_t kMostPoints = 10000;  // along a side of a bin
+
 void infer(InferContext& c) {
   require(c, 0, is_float, "a float dtype");
   require_same_dtype(c, 0, 1);
@@ -26,9 +28,10 @@ void infer(InferContext& c) {
                 "', must be half_pixel or output_half_pixel");
   }
   const int64_t height = c.attrs.i("output_height"), width = c.attrs.i("output_width");
-  if (height < 1 || width < 1 || c.attrs.i("sampling_ratio") < 0) {
-    throw Error("output_height ", height, ", output_width ", width, " or sampling_ratio ",
-                c.attrs.i("sampling_ratio"), " is too small");
+  const int64_t ratio = c.attrs.i("sampling_ratio");
+  if (height < 1 || width < 1 || ratio < 0 || ratio > kMostPoints) {
+    throw Error("output_height ", height, ", output_width ", width, " or sampling_ratio ", ratio,
+                " is too small or too large");
   }
   c.out = {{c.in[0].dtype, {rois[0], x[1], height, width}}};
 }
@@ -67,7 +70,8 @@ Side side_of(const Attrs& a, double first, double last, int64_t bins) {
   if (!half) length = std::max(length, 1.0);
   const double bin = length / static_cast<double>(bins);
   const int64_t ratio = a.i("sampling_ratio");
-  if (!(std::abs(bin) < 1e4)) throw Error("a region is ", length, " wide");
+  if (!(std::abs(bin) < static_cast<double>(kMostPoints)))
+    throw Error("a region is ", length, " wide");
   return {begin, bin, ratio > 0 ? ratio : static_cast<int64_t>(std::ceil(bin))};
 }
 

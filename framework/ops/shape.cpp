@@ -52,6 +52,7 @@ std::vector<double> eye(const Shape& s, int64_t k) {
 
 void eye_infer(InferContext& c) {
   const TensorType type = eye_type(c.attrs, c.in[0]);
+  if (type.shape.count() > (int64_t{1} << 26)) throw Error("a constant ", type, " is too large");
   const int64_t k = std::clamp<int64_t>(c.attrs.i("k"), -type.shape[0], type.shape[1]);
   c.out = {type};
   c.out_known = {Tensor::from_doubles(type, eye(type.shape, k))};

@@ -2,6 +2,7 @@
 // MaxUnpool: x at the places that MaxPool's indices name, 0 elsewhere; in a graph a
 // ScatterElements. Col2Im: columns, one for each place of a window, whose cells are added to the
 // image where the window had taken them.
+#include "framework/core/limits.h"
 #include "framework/ops/common.h"
 #include "framework/ops/spatial.h"
 
@@ -44,6 +45,11 @@ Shape unpooled(const Attrs& a, const Shape& x) {
   const Ints pads = a.has("pads") ? a.ints("pads") : Ints(2 * rank, 0);
   if (kernel.size() != rank || strides.size() != rank || pads.size() != 2 * rank) {
     throw Error("kernel_shape, strides or pads do not fit ", x);
+  }
+  for (const Ints& values : {kernel, strides, pads}) {
+    for (const int64_t v : values) {
+      if (v < 0 || v > limits::kWindow) throw Error("a kernel, stride or pad is ", v);
+    }
   }
   Ints out;
   for (size_t d = 0; d < rank; ++d) {

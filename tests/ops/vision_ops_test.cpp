@@ -142,6 +142,25 @@ TEST(ConvTranspose, PlacesTheKernelAtEveryInput) {
               ElementsAre(1, 10, 102, 20, 200, 0));
 }
 
+TEST(Vision, RefusesWhatIsBeyondAllBounds) {
+  const Given x{{1, 1, 2}, {1, 2}}, w{{1, 1, 3}, {1, 10, 100}};
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  EXPECT_THAT(why_not("ConvTranspose", {x, w}, {{"strides", Ints{kHuge}}}), HasSubstr("strides"));
+  EXPECT_THAT(why_not("ConvTranspose", {x, w}, {{"pads", Ints{-1, 0}}}), HasSubstr("pads"));
+  EXPECT_THAT(why_not("MaxUnpool", {x, Given(DType::kI64, {1, 1, 2}, {0, 1})},
+                      {{"kernel_shape", Ints{kHuge}}}),
+              HasSubstr("a kernel, stride or pad is"));
+  EXPECT_THAT(
+      why_not("Resize", {x, kNothing, kNothing, Given::constant(DType::kI64, {1, 1, 1e15})}),
+      HasSubstr("a size is"));
+  EXPECT_THAT(why_not("Resize", {x, kNothing, Given::constant(DType::kF32, {1, 1, 9e8})}),
+              HasSubstr("makes too much of 2"));
+  const Given image{{1, 1, 2, 2}, up_to(4)}, roi{{1, 4}, {0, 0, 1, 1}};
+  EXPECT_THAT(
+      why_not("RoiAlign", {image, roi, Given(DType::kI64, {1}, {0})}, {{"sampling_ratio", kHuge}}),
+      HasSubstr("sampling_ratio"));
+}
+
 TEST(ConvTranspose, RefusesPaddingBeyondTheStride) {
   const Given x{{1, 1, 2}, {1, 2}}, w{{1, 1, 3}, {1, 10, 100}};
   EXPECT_THAT(why_not("ConvTranspose", {x, w}, {{"output_padding", Ints{1}}}),

@@ -85,7 +85,7 @@ class TrashRoutes {
 
   HttpResponse list(const HttpRequest& r) const {
     std::vector<TrashedPhoto> photos;
-    const HttpResponse asked = with_([&](const TunerService& s) {
+    HttpResponse asked = with_([&](const TunerService& s) {
       for (const auto& [photo, entry] : s.trash().photos()) photos.push_back(entry);
       return HttpResponse();
     });

@@ -1,7 +1,5 @@
 #include "tuner/jobs/job_prediction.h"
 
-#include <ranges>
-
 #include "framework/core/json.h"
 
 namespace ndtrain::tuner {
@@ -43,7 +41,8 @@ std::string prediction_of(const JobRecord& job, uint64_t photos,
     return json_text(prediction);
   }
   const std::string settings = settings_of(job.spec);
-  for (const auto& [id, earlier] : std::ranges::reverse_view(jobs)) {
+  for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
+    const auto& [id, earlier] = *it;
     const bool like = id != job.id && earlier.state == JobState::kDone && earlier.readable &&
                       settings_of(earlier.spec) == settings;
     if (!like) continue;

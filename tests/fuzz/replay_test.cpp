@@ -1,5 +1,5 @@
-// What the fuzzers of tools/fuzz look for at length, for a moment in each run of the tests: the
-// seeds, what was once found (tools/fuzz/corpus), and inputs made of these by a few changes. A
+// What the fuzzers of tests/fuzz look for at length, for a moment in each run of the tests: the
+// seeds, what was once found (tests/fuzz/corpus), and inputs made of these by a few changes. A
 // sanitizer, a thrown exception other than Error, or the time a test may take is what fails.
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 
 #include "framework/core/log.h"
 #include "framework/core/rng.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/support/paths.h"
-#include "tools/fuzz/fuzz_target.h"
 
 namespace ndtrain::fuzz {
 
@@ -23,7 +23,7 @@ constexpr int kChanged = 400;  // inputs for each target
 
 std::vector<std::string> corpus(const std::string& name) {
   const std::filesystem::path directory =
-      std::filesystem::path(support::source_path("/tools/fuzz/corpus")) / name;
+      std::filesystem::path(support::source_path("/tests/fuzz/corpus")) / name;
   std::vector<std::string> files;
   if (!std::filesystem::is_directory(directory)) return files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

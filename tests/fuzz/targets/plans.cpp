@@ -7,10 +7,10 @@
 #include "framework/pipeline/planner/topology.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/jobs/run_settings.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/parallel/random_network.h"
 #include "tests/pipeline/planner/profiles.h"
 #include "tests/support/files.h"
-#include "tools/fuzz/fuzz_target.h"
 #include "tuner/plan/plan_profile.h"
 
 namespace ndtrain::fuzz {

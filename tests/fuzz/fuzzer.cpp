@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "framework/core/log.h"
-#include "tools/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace {
 

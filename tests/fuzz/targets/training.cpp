@@ -12,9 +12,9 @@
 #include "ndp/jobs/notes.h"
 #include "ndp/jobs/run_directory.h"
 #include "tests/deltas/some_model.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/parallel/random_network.h"
 #include "tests/support/files.h"
-#include "tools/fuzz/fuzz_target.h"
 
 namespace ndtrain::fuzz {
 namespace {

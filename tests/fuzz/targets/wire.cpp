@@ -7,7 +7,7 @@
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/store_session.h"
 #include "ndp/wire/tuner_sessions.h"
-#include "tools/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_target.h"
 
 namespace ndtrain::fuzz {
 namespace {

@@ -5,8 +5,8 @@
 #include "ndp/store/segment_index.h"
 #include "ndp/store/segment_store.h"
 #include "ndp/wire/digests.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/support/files.h"
-#include "tools/fuzz/fuzz_target.h"
 
 namespace ndtrain::fuzz {
 namespace {

@@ -1,8 +1,8 @@
 #include "ndp/photos/decode.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/photos/golden_formats.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/support/files.h"
-#include "tools/fuzz/fuzz_target.h"
 
 namespace ndtrain::fuzz {
 namespace {

@@ -4,9 +4,9 @@
 #include "framework/onnx/tensor_file.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/deltas/some_model.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "tests/ops/example_model.h"
 #include "tests/support/files.h"
-#include "tools/fuzz/fuzz_target.h"
 
 namespace ndtrain::fuzz {
 namespace {

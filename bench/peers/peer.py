@@ -6,11 +6,15 @@ import statistics
 import subprocess
 
 
+class Failed(SystemExit):
+    """ndtrain has refused something; ends the script where nobody catches it."""
+
+
 def ndtrain(program, *args, ok=(0,)):
     """The JSON that `program ARGS --json` prints."""
     done = subprocess.run([program, *map(str, args), "--json", "-q"], capture_output=True, text=True)
     if done.returncode not in ok or not done.stdout:
-        raise SystemExit(f"{program} {' '.join(map(str, args))}: exit {done.returncode}\n{done.stderr}")
+        raise Failed(f"{program} {' '.join(map(str, args))}: exit {done.returncode}\n{done.stderr}")
     return json.loads(done.stdout)
 
 

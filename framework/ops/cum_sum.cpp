@@ -1,5 +1,8 @@
 // CumSum: y[.., k, ..] = x[.., 0, ..] + … + x[.., k, ..] along an axis; exclusive leaves the
-// element itself out, reverse sums from the end. Its gradient sums the other way.
+// element itself out, reverse sums from the end. Its gradient sums the other way. CumProd: the same
+// of products.
+#include <functional>
+
 #include "framework/ops/common.h"
 
 namespace ndtrain {
@@ -13,21 +16,26 @@ void infer(InferContext& c) {
   c.out = {c.in[0]};
 }
 
-void reference(const ReferenceContext& c) {
+template <typename F>
+void cumulate(const ReferenceContext& c, double neutral, F with) {
   const Shape& x = c.shape(0);
   const int axis = x.axis(c.ints(1)[0], "axis");
   const int64_t n = x[axis], inner = x.count(axis + 1, x.rank());
   const bool exclusive = c.attrs.flag("exclusive"), reverse = c.attrs.flag("reverse");
   for (int64_t line = 0; line < x.count(0, axis) * inner; ++line) {
     const int64_t start = line / inner * n * inner + line % inner;
-    double sum = 0;
+    double all = neutral;
     for (int64_t k = 0; k < n; ++k) {
       const int64_t at = start + (reverse ? n - 1 - k : k) * inner;
-      c.out[0][at] = exclusive ? sum : sum + c.in[0][at];
-      sum += c.in[0][at];
+      const double next = with(all, c.in[0][at]);
+      c.out[0][at] = exclusive ? all : next;
+      all = next;
     }
   }
 }
+
+void sum(const ReferenceContext& c) { cumulate(c, 0, std::plus()); }
+void product(const ReferenceContext& c) { cumulate(c, 1, std::multiplies()); }
 
 std::vector<ValueId> gradient(GradientContext& c) {
   Attrs other = c.node.attrs;
@@ -58,22 +66,38 @@ std::vector<Example> examples() {
   return list;
 }
 
+std::vector<Example> product_examples() {
+  using E = ExampleInput;
+  const Attrs both = {{"exclusive", int64_t{1}}, {"reverse", int64_t{1}}};
+  return {{{{5}, E::scalar(0, DType::kI64)}},
+          {{{2, 3}, E::scalar(-1, DType::kI32)}, {{"exclusive", int64_t{1}}}},
+          {{{2, 3}, E::scalar(0, DType::kI64)}, {{"reverse", int64_t{1}}}},
+          {{{2, 3, 2}, E::ints({1})}, both},
+          {{{DType::kI32, {2, 3}}, E::ints({1})}}};
+}
+
 }  // namespace
 
 std::vector<OpDef> cum_sum_ops() {
   using Kind = AttrSpec::Kind;
-  return {{.name = "CumSum",
-           .facts = {.onnx = 11, .rank = RankRule::kFirst},
-           .min_inputs = 2,
-           .max_inputs = 2,
-           .attrs = {{"exclusive", Kind::kInt, Attr(int64_t{0})},
-                     {"reverse", Kind::kInt, Attr(int64_t{0})}},
-           .infer = infer,
-           .reference = reference,
-           .gradient = gradient,
-           .terms = terms,
-           .shape_inputs = 0b10,
-           .examples = examples()}};
+  const auto def = [](std::string_view name, int opset, auto reference, auto cases) {
+    return OpDef{.name = name,
+                 .facts = {.onnx = opset, .rank = RankRule::kFirst},
+                 .min_inputs = 2,
+                 .max_inputs = 2,
+                 .attrs = {{"exclusive", Kind::kInt, Attr(int64_t{0})},
+                           {"reverse", Kind::kInt, Attr(int64_t{0})}},
+                 .infer = infer,
+                 .reference = reference,
+                 .terms = terms,
+                 .shape_inputs = 0b10,
+                 .examples = cases};
+  };
+  OpDef sums = def("CumSum", 11, sum, examples());
+  sums.gradient = gradient;
+  OpDef products = def("CumProd", 26, product, product_examples());
+  products.by_reference = true;
+  return {std::move(sums), std::move(products)};
 }
 
 }  // namespace ndtrain

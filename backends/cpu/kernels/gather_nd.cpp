@@ -1,6 +1,7 @@
 // GatherND and ScatterND: rows of `block` elements named by coordinates. ScatterND goes through
 // them in their order, so that the last of equal ones counts, or sums do not depend on threads.
 #include "backends/cpu/kernels/by_way_of.h"
+#include "backends/cpu/kernels/scatter_reduction.h"
 #include "backends/cpu/kernels/strided_copy.h"
 
 namespace ndtrain::cpu {
@@ -109,14 +110,7 @@ std::unique_ptr<Kernel> scatter_nd_kernel(const Node& node) {
     });
   }
   return for_wide_number(node, scatter_nd_kernel, [&]<typename T>() -> std::unique_ptr<Kernel> {
-    const auto by = [&](auto f) {
-      return combining<T>(c, all, [f](T a, T b) { return static_cast<T>(f(widen(a), widen(b))); });
-    };
-    if (how == "add") return by(kWrapping<[](auto a, auto b) { return a + b; }>);
-    if (how == "mul") return by(kWrapping<[](auto a, auto b) { return a * b; }>);
-    if (how == "min") return by([](auto a, auto b) { return b < a ? b : a; });
-    if (how == "max") return by([](auto a, auto b) { return a < b ? b : a; });
-    unsupported("reduction ", how);
+    return reducing<T>(how, [&](auto f) { return combining<T>(c, all, f); });
   });
 }
 

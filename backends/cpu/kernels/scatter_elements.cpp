@@ -1,5 +1,6 @@
 // GatherElements and ScatterElements: single elements of lines along an axis. ScatterElements goes
 // through the updates in their order, so that the last of equal places counts.
+#include "backends/cpu/kernels/scatter_reduction.h"
 #include "backends/cpu/kernels/strided_copy.h"
 
 namespace ndtrain::cpu {
@@ -97,14 +98,7 @@ std::unique_ptr<Kernel> scatter_elements_kernel(const Node& node) {
     });
   }
   return for_number(node.in(0).dtype, node.op(), [&]<typename T>() -> std::unique_ptr<Kernel> {
-    const auto by = [&](auto f) {
-      return scattering<T>(node, [f](T a, T b) { return static_cast<T>(f(widen(a), widen(b))); });
-    };
-    if (how == "add") return by(kWrapping<[](auto a, auto b) { return a + b; }>);
-    if (how == "mul") return by(kWrapping<[](auto a, auto b) { return a * b; }>);
-    if (how == "min") return by([](auto a, auto b) { return b < a ? b : a; });
-    if (how == "max") return by([](auto a, auto b) { return a < b ? b : a; });
-    unsupported("reduction ", how);
+    return reducing<T>(how, [&](auto f) { return scattering<T>(node, f); });
   });
 }
 

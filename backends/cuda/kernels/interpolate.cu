@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/interpolate.h"
-
 #include "backends/cuda/kernels/grid.h"
+#include "backends/cuda/kernels/interpolate.h"
 
 namespace ndtrain::cuda {
 namespace {

@@ -43,6 +43,7 @@ struct Elements {
   // Calls f(number of an index, the element of the data that it names) for [begin, end).
   template <typename F>
   void for_each(const void* indices, int64_t begin, int64_t end, F f) const {
+    if (begin == end) return;  // perhaps of no extent at all
     std::array<int64_t, NDT_MAX_RANK> at{};
     int64_t line = 0, rest = begin;
     for (int d = rank; d-- > 0; rest /= dims[d]) {

@@ -2,6 +2,7 @@
 // element itself out, reverse sums from the end. Its gradient sums the other way. CumProd: the same
 // of products.
 #include <functional>
+#include <utility>
 
 #include "framework/ops/common.h"
 
@@ -91,7 +92,7 @@ std::vector<OpDef> cum_sum_ops() {
                  .reference = reference,
                  .terms = terms,
                  .shape_inputs = 0b10,
-                 .examples = cases};
+                 .examples = std::move(cases)};
   };
   OpDef sums = def("CumSum", 11, sum, examples());
   sums.gradient = gradient;

@@ -110,7 +110,8 @@ void take_extents(const Attrs& a, std::vector<ResizedAxis>& axes, const std::vec
   for (size_t i = 0; i < axes.size(); ++i) {
     ResizedAxis& r = axes[i];
     if (!scales.empty()) {
-      if (!(scales[i] > 1e-9 && scales[i] < 1e9)) throw Error("a scale is ", scales[i]);
+      const bool is_one = scales[i] > 1e-9 && scales[i] < 1e9;
+      if (!is_one) throw Error("a scale is ", scales[i]);
       r.scale = scales[i];
       // In f32, as the scale is: 0.7 of 10 is 7.
       const float extent = static_cast<float>(r.scale) * static_cast<float>(r.in);

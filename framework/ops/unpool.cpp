@@ -94,8 +94,8 @@ std::vector<ValueId> unpool_compose(ComposeContext& c) {
       g.add1("ScatterElements", {zeros, reshape(g, c.x(1), flat), reshape(g, c.x(0), flat)});
   const ValueId inner = reshape(g, put, least);
   if (y == least) return {inner};
-  Ints pads(2 * static_cast<size_t>(y.rank()), 0);
-  for (int d = 0; d < y.rank(); ++d) pads[static_cast<size_t>(y.rank() + d)] = y[d] - least[d];
+  Ints pads(static_cast<size_t>(y.rank()), 0);
+  for (int d = 0; d < y.rank(); ++d) pads.push_back(y[d] - least[d]);
   return {g.add1("Pad", {inner, g.add_constant("", pads)})};
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "cli/augment_args.h"
@@ -82,9 +83,13 @@ void apply_flags(Fs& fs, Profile& p, const Args& args) {
   in.runs = parse_counts("runs", args.text("runs"), kMostCount);
   if (args.has("stores")) in.stores = parse_counts("stores", args.text("stores"), kMostCount);
   if (args.has("shares")) {
+    in.shares.clear();
     for (const std::string& s : parts_of(args.text("shares"))) {
       in.shares.push_back(parse_positive("shares", s));
     }
+  } else {
+    in.shares = args.on("sweep") ? std::vector<double>()
+                                 : shares_by_photos(in.shares, std::ranges::max(in.stores));
   }
   if (!(in.photos > 0)) throw UsageError("--photo-count is missing: the profile does not say it");
   if (!(in.bandwidth > 0)) throw UsageError("--bandwidth is missing, as 20M or 1Gbit");
@@ -127,6 +132,7 @@ void take_from_tuner(const TunerStores& known, Profile& p) {
   p.set(p.inputs.photos, known.photos, "known to the Tuner");
   p.inputs.stores.clear();
   for (int n = 1; n <= known.number; ++n) p.inputs.stores.push_back(n);
+  p.inputs.shares = known.photos_of_each;
   put_links(known, p);
 }
 
@@ -179,6 +185,7 @@ int plan_table(Context& context, const Args& args, const Profile& profile) {
     if (source == profile.sources.end()) continue;
     json["inputs"][input.path] = {{"value", *input.value}, {"source", source->second}};
   }
+  if (!profile.inputs.shares.empty()) json["shares"] = profile.inputs.shares;
   const std::string cut = chosen.mode == JobMode::kNdpipe ? " at " + chosen.cut : "";
   std::string text = prediction_table(all, static_cast<size_t>(args.integer("top")));
   text += fmt::format("\nbest by {}: {}{}, {} store{}, {} run{}: {}\n", args.text("minimise"),
@@ -204,7 +211,10 @@ void declare_plan(ArgsSpec& args) {
             "FILE|auto");
   args.flag("save-profile", "write them, with where each is from", "FILE");
   args.flag("stores", "PipeStores: a number, a list or a range, as 1,2,4 or 1-8", "N");
-  args.flag("shares", "how unequal the stores are, as 2,1,1 (default: equal)", "LIST");
+  args.flag(
+      "shares",
+      "how unequal the stores are, as 2,1,1 (default: equal; with --from-tuner as their photos)",
+      "LIST");
   args.flag("bandwidth", "of the Tuner's link, in bits, as 20M or 1Gbit; a list with --sweep",
             "RATE");
   args.flag("store-bandwidth", "of each store's own link (default: no limit)", "RATE");

@@ -1,6 +1,7 @@
 #include "cli/plan_tables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -159,6 +160,8 @@ std::string input_table(Profile profile) {
                        source->second == before ? "\"" : source->second);
     before = source->second;
   }
+  const std::vector<double>& shares = profile.inputs.shares;
+  if (!shares.empty()) out += fmt::format("  shares of the stores: {}\n", fmt::join(shares, ", "));
   return out;
 }
 

@@ -222,7 +222,8 @@ StoreCover put_plan(const Json& plan, PlanInputs& inputs) {
     inputs.kept[cut.empty() ? inputs.costs.cuts.back().name : cut] = photos.get<double>();
   }
   return {.stores = plan["by_need"].get<std::vector<std::string>>(),
-          .enough = plan["enough"].get<size_t>()};
+          .enough = plan["enough"].get<size_t>(),
+          .photos = plan.value("photos_by_need", std::vector<double>())};
 }
 
 void plan_by_profile(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner) {

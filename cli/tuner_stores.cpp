@@ -13,7 +13,8 @@ TunerStores stores_known_to(const TunerClient& tuner) {
   for (const Json& store : tuner.get("/stores")) {
     if (store["drained"].get<bool>()) continue;
     ++known.number;
-    known.photos += store["photos"].get<double>();
+    known.photos_of_each.push_back(store["photos"].get<double>());
+    known.photos += known.photos_of_each.back();
     const Json link = store.value("link", Json());  // an older Tuner does not say it
     if (!link.is_object()) continue;
     const auto up = link["up"].get<double>();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "cli/tuner_client.h"
 
@@ -11,6 +12,7 @@ namespace ndtrain::cli {
 struct TunerStores {
   int number = 0;     // of stores that are given work
   double photos = 0;  // of these, copies counted once for each
+  std::vector<double> photos_of_each;
   // Bytes/s to the Tuner, as it has measured them: of the fastest store, which the Tuner's own link
   // carries at least, and of the slowest.
   double fastest = 0, slowest = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <set>
 
 #include "ndp/http/http_client.h"
@@ -39,6 +40,9 @@ TEST_F(SiteTest, PlansGoByTheStoresAndTheLinksThatTheTunerHasMeasured) {
   EXPECT_EQ(json.at("inputs").at("job/photos").at("value"), 24);
   EXPECT_THAT(json.at("inputs").at("job/bandwidth").at("source").get<std::string>(),
               HasSubstr("measured by the Tuner on 2"));
+  const auto shares = json.at("shares").get<std::vector<double>>();
+  EXPECT_EQ(shares.size(), 2U) << "as many photos as each has";
+  EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), 0.0), 24);
   std::set<int> stores;
   for (const Json& p : json.at("predictions")) {
     if (p.at("mode") != "ideal") stores.insert(p.at("stores").get<int>());

@@ -256,6 +256,7 @@ TEST_F(DashboardJobs, PlansSayWhatAJobWouldBeginWithAndChangeNothing) {
   EXPECT_GT(p["forecast"]["overall_s"], 0);
   EXPECT_EQ(p["forecast"]["row_bytes"], 0) << "all of it is here already";
   EXPECT_EQ(p["by_need"], Json({"attic"}));
+  EXPECT_EQ(p["photos_by_need"], Json({kPhotos}));
   EXPECT_EQ(p["enough"], 1);
   {
     const testing::RunningStore same(store("cellar", 0, 1), devices_);

@@ -69,6 +69,20 @@ TEST_F(JobForecast, GoesByTheEpochsPhotosStoresLinksAndKeptFeaturesOfTheNewOne) 
   EXPECT_NEAR(overall(spec, kept), 7 + 80 + 3, 1e-6);
 }
 
+TEST_F(JobForecast, GoesByTheStoreWithTheMostPhotos) {
+  ForecastSetting uneven = setting(200);
+  uneven.stores = {.stores = {"a", "b"}, .enough = 2, .photos = {150, 50}};
+  EXPECT_NEAR(overall(jobs_[1].spec, uneven), 7 + 75 + 80 + 3, 1e-6);
+  // What was uneven then took as long as its larger part, and is no time before the first row.
+  JobRecord& then = jobs_[1];
+  Json result = parse_json(then.result);
+  result["report"]["stores"] = {{"a", {{"photos", 75}, {"busy_s", 37.5}}},
+                                {"b", {{"photos", 25}, {"busy_s", 12.5}}}};
+  result["report"]["overall_s"] = 7 + 37.5 + 40 + 3;
+  then.result = result.dump();
+  EXPECT_NEAR(overall(then.spec, setting(100)), 7 + 50 + 40 + 3, 1e-6) << "by one store again";
+}
+
 TEST_F(JobForecast, IsOfNoJobWhosePhotosCostAnythingElse) {
   JobSpec spec = jobs_[1].spec;
   spec.trainer.schedule.lr *= 2;

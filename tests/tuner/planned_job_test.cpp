@@ -114,6 +114,18 @@ TEST(PlannedJob, LeavesOutNoStoreThatHasWhatNoOtherHasAndNoneThatWasAskedFor) {
   EXPECT_EQ(planned(asked, in, cover).stores.names, (std::vector<std::string>{"b", "c"}));
 }
 
+TEST(PlannedJob, IsAsLateAsTheStoreWithTheMostPhotos) {
+  PlanInputs in = of_four_stores();
+  in.bandwidth = testing_plan::kNoLimit;
+  const auto predicted = [&](std::vector<double> photos) {
+    return planned({}, in, {.stores = {"a", "b"}, .enough = 2, .photos = std::move(photos)})
+        .predicted.at("feature_extraction_s");
+  };
+  const double equal = predicted({3200, 3200});
+  EXPECT_NEAR(predicted({4800, 1600}), 1.5 * equal, 1e-6 * equal);
+  EXPECT_NEAR(predicted({}), equal, 1e-6 * equal) << "not known";
+}
+
 TEST(StoreCover, IsLookedAtFromWhatIsEnoughToAllInAFewNumbers) {
   const auto counts = [](size_t stores, size_t enough) {
     return counts_of({.stores = std::vector<std::string>(stores, "s"), .enough = enough});

@@ -35,6 +35,20 @@ TEST(Timeline, TheStoreWithTheMostPhotosDecides) {
   EXPECT_NEAR(t.all_stores_s, 60, kExact);
 }
 
+TEST(Timeline, OfFewerStoresTheFirstHaveAllPhotos) {
+  PlanInputs in = one_second_photos(60);
+  in.stores = {2, 3};
+  in.shares = {1, 3, 8};
+  EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 2), 45, kExact);
+  EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 3), 40, kExact);
+}
+
+TEST(PlanInputs, SharesGoByPhotosWhereTheseAreKnown) {
+  EXPECT_EQ(shares_by_photos({300, 100, 0}, 3), (std::vector<double>{300, 100, 1}));
+  EXPECT_EQ(shares_by_photos({300, 100, 0}, 2), (std::vector<double>{300, 100}));
+  EXPECT_EQ(shares_by_photos({300}, 2), std::vector<double>()) << "equal";
+}
+
 TEST(Timeline, ExtractionAndLinkOverlapByBatches) {
   PlanInputs in = one_second_photos(64);
   in.costs.photo.bytes = 1;

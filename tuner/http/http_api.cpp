@@ -253,6 +253,7 @@ HttpResponse plan_job(TunerService& s, Request r) {
                {"jobs_before", open},
                {"enough", plan.stores.enough},
                {"by_need", plan.stores.stores},
+               {"photos_by_need", plan.stores.photos},
                {"kept", plan.kept},
                {"forecast", plan.forecast}};
   if (const auto wait = s.would_wait(spec)) json["waits_for_job"] = to_json(*wait);

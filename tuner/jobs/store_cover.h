@@ -15,6 +15,7 @@ namespace ndtrain::tuner {
 struct StoreCover {
   std::vector<std::string> stores = {};
   size_t enough = 0;
+  std::vector<double> photos = {};  // that each of them has; empty: not known
 };
 
 // Of these, as few take part as are as fast but for this share of the time.

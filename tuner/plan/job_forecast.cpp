@@ -61,9 +61,11 @@ std::optional<PlanInputs> costs_in(const JobRecord& job, const ForecastSetting& 
   const Json& report = result["report"];
   const auto photos = report.value("photos", 0.0), trained = result["train_photos"].get<double>();
   double made = 0, busy = 0;
+  std::vector<double> photos_made;
   const Json stores = report.value("stores", Json::object());
   for (const Json& s : stores) {
-    made += s.value("photos", 0.0);
+    photos_made.push_back(s.value("photos", 0.0));
+    made += photos_made.back();
     busy += s.value("busy_s", 0.0);
   }
   if (made == 0 || 2 * made < photos || trained == 0) return {};
@@ -80,8 +82,10 @@ std::optional<PlanInputs> costs_in(const JobRecord& job, const ForecastSetting& 
   in.costs.finish_s = work.finish_s;
   in.kept[job.spec.cut] = photos - made;
   // What the rest of its time went to comes before the first row.
-  const Timeline rest = simulate(in, in.costs.cuts[0], JobMode::kNdpipe,
-                                 static_cast<int>(stores.size()), static_cast<int>(runs));
+  const auto took_part = static_cast<int>(stores.size());
+  in.shares = shares_by_photos(photos_made, took_part);
+  const Timeline rest =
+      simulate(in, in.costs.cuts[0], JobMode::kNdpipe, took_part, static_cast<int>(runs));
   in.costs.setup_s = std::max(0.0, report.value("overall_s", 0.0) - rest.makespan_s);
   return in;
 }
@@ -113,6 +117,8 @@ std::optional<Forecast> forecast(const JobSpec& spec, const ForecastSetting& set
     PlanInputs in = played(spec, setting.photos, then->costs.cuts[0]);
     in.costs = then->costs;
     in.kept[spec.cut] = setting.kept;
+    in.shares =
+        shares_by_photos(setting.stores.photos, static_cast<int>(setting.stores.stores.size()));
     put_links(setting, in);
     const auto [stores, time] = by_fewest(in, spec, setting.stores);
     Forecast f{.by = it->first};

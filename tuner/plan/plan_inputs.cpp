@@ -1,6 +1,8 @@
 #include "tuner/plan/plan_inputs.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <ostream>
 #include <string_view>
 #include <utility>
@@ -79,11 +81,25 @@ void validate(const PlanInputs& in) {
   if (in.stores.empty() || in.runs.empty()) throw Error("plan: no store count or number of runs");
   for (const double s : in.shares) demand(s > 0, "a store's share", s, "it must be above 0");
   if (in.shares.empty()) return;
-  for (const int n : in.stores) {
-    if (in.shares.size() != static_cast<size_t>(n)) {
-      throw Error("plan: ", in.shares.size(), " shares for ", n, " stores");
-    }
+  const int most = *std::ranges::max_element(in.stores);
+  if (in.shares.size() != static_cast<size_t>(most)) {
+    throw Error("plan: ", in.shares.size(), " shares for ", most, " stores");
   }
+}
+
+std::vector<double> shares_by_photos(std::vector<double> photos, int stores) {
+  if (photos.size() < static_cast<size_t>(stores)) return {};
+  photos.resize(static_cast<size_t>(stores));
+  for (double& n : photos) n = std::max(n, 1.0);
+  return photos;
+}
+
+std::vector<double> shares_of(const PlanInputs& in, int stores) {
+  std::vector<double> shares = in.shares;
+  shares.resize(static_cast<size_t>(stores), 1);
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& s : shares) s /= all;
+  return shares;
 }
 
 }  // namespace ndtrain::tuner

@@ -66,7 +66,9 @@ struct PlanInputs {
   double store_bandwidth = 0;  // bytes/s of each store's own link; 0: no limit of its own
   double disk = 0;             // bytes that features may take on the Tuner; 0: no limit
   std::vector<int> stores = {1}, runs = {1};  // every pair is predicted
-  std::vector<double> shares = {};            // of the photos, by store; empty: equal
+  // Of the photos, by store, as many as the most of `stores`: of fewer stores the first have all
+  // of them, in these proportions. Empty: equal.
+  std::vector<double> shares = {};
   // Photos whose features the Tuner has from earlier jobs in kNdpipe, by the name of the cut: these
   // are not extracted again and do not travel. More than there are photos: all of them.
   std::map<std::string, double> kept = {};
@@ -81,6 +83,13 @@ inline double rows_of_photo(const PlanInputs& in, int run) {
 inline constexpr const char* kNothingFrozen =
     "nothing of the model is frozen, so there are no features to send, and a Tuner takes no such "
     "fine-tuning; another --freeze, or ndtrain train on one machine";
+
+// Of stores that have so many photos each; one without any has one. Equal where that is not known
+// of as many stores.
+std::vector<double> shares_by_photos(std::vector<double> photos, int stores);
+
+// Of all photos, each store's of so many; they add up to 1.
+std::vector<double> shares_of(const PlanInputs& in, int stores);
 
 // Throws Error naming the member: not finite, negative, nothing to do, machines that do not fit
 // each other.

@@ -46,6 +46,7 @@ JobSpec planned(JobSpec spec, PlanInputs in, const StoreCover& cover) {
   if (choose) in.stores = counts_of(cover);
   if (spec.stores.number > 0) in.stores = {static_cast<int>(spec.stores.number)};
   if (!spec.stores.names.empty()) in.stores = {static_cast<int>(spec.stores.names.size())};
+  in.shares = shares_by_photos(cover.photos, *std::ranges::max_element(in.stores));
   in.epochs = static_cast<double>(spec.trainer.epochs);
   in.val_split = spec.val_split;
   in.all_runs = spec.all_runs;

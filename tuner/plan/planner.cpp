@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <tuple>
 
 #include "framework/core/error.h"
@@ -17,12 +16,6 @@ namespace {
 
 double energy(const Machine& m, double machines, double busy_s, double makespan_s) {
   return m.idle_watts * machines * makespan_s + (m.busy_watts - m.idle_watts) * busy_s;
-}
-
-double largest_share(const PlanInputs& in, int stores) {
-  if (in.shares.empty()) return 1.0 / stores;
-  const double all = std::accumulate(in.shares.begin(), in.shares.end(), 0.0);
-  return *std::ranges::max_element(in.shares) / all;
 }
 
 // Each row is a record of its own.
@@ -41,7 +34,8 @@ Prediction predict(const PlanInputs& in, const CutCost& cut, JobMode mode, int s
   p.time = simulate(in, cut, mode, stores, runs);
   p.disk_bytes = disk_bytes(in, cut);
   p.fits = fits(in, cut);
-  if (mode == JobMode::kNdpipe) p.cache_bytes = p.disk_bytes * largest_share(in, stores);
+  if (mode == JobMode::kNdpipe)
+    p.cache_bytes = p.disk_bytes * std::ranges::max(shares_of(in, stores));
   const Machine& store = store_machine(in.costs, mode);
   const Machine& tuner = tuner_machine(in.costs, mode);
   const auto has = [&](double Machine::*known) {

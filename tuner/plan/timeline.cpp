@@ -125,6 +125,7 @@ class Job {
         extracts_at_stores_(mode == JobMode::kNdpipe),
         stores_(remote_ ? stores : 1),
         runs_(runs),
+        shares_(remote_ ? shares_of(in, stores) : std::vector{1.0}),
         made_(extracts_at_stores_ ? 1 - kept_share(in, cut) : 1),
         work_(work_of(in.costs.photo, cut, mode)),
         store_machine_(store_machine(in.costs, mode)),
@@ -152,12 +153,7 @@ class Job {
   double photos_of(int run) const {
     return in_.photos * (run == 0 ? in_.val_split : (1 - in_.val_split) / runs_);
   }
-  double share(int store) const {
-    if (!remote_ || in_.shares.empty()) return 1.0 / stores_;
-    double sum = 0;
-    for (const double s : in_.shares) sum += s;
-    return in_.shares[static_cast<size_t>(store)] / sum;
-  }
+  double share(int store) const { return shares_[static_cast<size_t>(store)]; }
   double own_link_s(double bytes) const {
     return in_.store_bandwidth > 0 ? bytes * kWireOverhead / in_.store_bandwidth : 0;
   }
@@ -266,6 +262,7 @@ class Job {
   const CutCost& cut_;
   const bool remote_, extracts_at_stores_;
   const int stores_, runs_;
+  const std::vector<double> shares_;
   const double made_;  // share of the photos that are extracted: the others' features are kept
   const PhotoWork work_;
   const Machine& store_machine_;

@@ -33,6 +33,15 @@ void put_links(const StoreRegistry& stores, ForecastSetting& to) {
   }
 }
 
+std::vector<double> photos_of(const StoreRegistry& all, const std::vector<std::string>& stores) {
+  std::vector<double> photos;
+  for (const std::string& name : stores) {
+    const auto store = all.all().find(name);
+    photos.push_back(store == all.all().end() ? 0 : static_cast<double>(store->second.photos));
+  }
+  return photos;
+}
+
 Json to_json(const Forecast& forecast) {
   Json json = forecast.stages;
   json["by"] = "job " + std::to_string(forecast.by);
@@ -61,6 +70,7 @@ StoreCover JobPlans::cover(const StoreChoice& choice) const {
   }
   StoreCover cover = greedy_cover(held);
   if (!choice.waits_for.empty() || choice.strangers > 0) cover.enough = cover.stores.size();
+  cover.photos = photos_of(ports_.stores, cover.stores);
   return cover;
 }
 
@@ -95,9 +105,10 @@ Json prediction_of_done(const JobRecord& job, const Json& result,
                         const std::vector<std::string>& took, const StoreRegistry& stores,
                         const std::map<uint64_t, JobRecord>& jobs) {
   const auto photos = result["report"]["photos"].get<uint64_t>();
-  ForecastSetting setting{.photos = static_cast<double>(photos),
-                          .stores = {.stores = took, .enough = took.size()},
-                          .kept = result.value("features_of_earlier_jobs", 0.0)};
+  ForecastSetting setting{
+      .photos = static_cast<double>(photos),
+      .stores = {.stores = took, .enough = took.size(), .photos = photos_of(stores, took)},
+      .kept = result.value("features_of_earlier_jobs", 0.0)};
   put_links(stores, setting);
   if (job.spec.predicted.empty()) {
     if (const auto f = forecast(job.spec, setting, jobs)) return to_json(*f);

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "cli/collection_dirs.h"
 #include "cli/computing_args.h"
 #include "cli/role_args.h"
 #include "cli/verb.h"
@@ -96,54 +97,16 @@ void read_uploads(const Args& args, UploadConfig& config) {
   config.quota = args.number("quota");
 }
 
-// "NAME=DIR"; nullopt: a directory alone, also one with "=" in its name.
-std::optional<HostedCollection> library_in(Fs& fs, const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == text.npos || equals == 0 || text.substr(0, equals).find('/') != text.npos ||
-      fs.exists(text)) {
-    return std::nullopt;
-  }
-  return HostedCollection{text.substr(0, equals), text.substr(equals + 1)};
-}
-
 // Several collections, or the only one; their store's name is known.
 void read_photos(Fs& fs, const Args& args, PipeStoreConfig& config) {
   (void)args.required("photos");
   const std::vector<std::string> all = args.list("photos");
-  for (const std::string& text : all) {
-    std::optional<HostedCollection> library = library_in(fs, text);
-    if (!library && all.size() > 1) {
-      throw UsageError("--photos " + text +
-                       ": of several each names its collection: --photos NAME=DIR");
-    }
-    if (!library) continue;
-    const std::string& name = library->collection;
-    if (!is_store_name(name) || !names_store(store_in_process(name, config.name))) {
-      throw UsageError(fmt::format(
-          "--photos {}: a collection beside others is called by letters, digits, '.', '_' and "
-          "'-', not beginning with . or -, and with @{} behind it by at most {} bytes",
-          printable(text, 256), config.name, kStoreNameBytes));
-    }
-    for (const HostedCollection& other : config.collections) {
-      if (other.collection != name && other.photos != library->photos) continue;
-      throw UsageError(
-          fmt::format("--photos {} and --photos {}={}: each collection once, and each "
-                      "directory",
-                      text, other.collection, other.photos));
-    }
-    config.collections.push_back(std::move(*library));
-  }
+  config.collections = collections_in(fs, all);
+  check_collections(config.collections, config.name, config.labels);
   if (config.collections.empty()) config.photos = all.front();
-  if (config.collections.empty()) return;
-  if (args.given("collection")) {
-    throw UsageError("--collection " + args.text("collection") + " and --photos " + all.front() +
-                     ": the collection is said with the photos; leave --collection out");
-  }
-  if (config.labels != "none" && config.labels != "folder") {
-    throw UsageError("--labels " + config.labels + " and --photos " + all.front() +
-                     ": a file names photos of one directory; of collections beside each other "
-                     "there are none and folder");
-  }
+  if (config.collections.empty() || !args.given("collection")) return;
+  throw UsageError("--collection " + args.text("collection") + " and --photos " + all.front() +
+                   ": the collection is said with the photos; leave --collection out");
 }
 
 int serve(Context& context, const Args& args, const std::string& tuner) {

@@ -7,8 +7,10 @@
 #include <regex>
 #include <thread>
 
+#include "cli/collection_dirs.h"
 #include "cli/tuner_client.h"
 #include "framework/core/publish.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -37,9 +39,16 @@ Json to_json(const SiteSettings& s) {
           {"tuning", s.tuning}};
 }
 
+// Older files have one, or "" for none.
+std::vector<std::string> directories_from(const Json& j) {
+  if (j.is_array()) return j;
+  const auto one = j.get<std::string>();
+  return one.empty() ? std::vector<std::string>() : std::vector{one};
+}
+
 SiteSettings settings_from(const Json& j) {
   return {.stores = j.at("stores"),
-          .photos = j.at("photos"),
+          .photos = directories_from(j.at("photos")),
           .labels = j.at("labels"),
           .http = j.at("http"),
           .device = j.at("device"),
@@ -62,7 +71,7 @@ std::string SiteSettings::text() const {
   const auto add = [&](const char* flag, const auto& value, const auto& usual) {
     if (value != usual) text += fmt::format(" --{} {}", flag, value);
   };
-  add("photos", photos, plain.photos);
+  for (const std::string& p : photos) text += " --photos " + p;
   add("labels", labels, std::string("none"));
   add("http", http, std::string("127.0.0.1:8420"));
   add("port", port, int64_t{25258});
@@ -136,8 +145,26 @@ const Site::Member* Site::running_member(const std::string& name) const {
   return it != members_.end() && cli::is_running(it->process) ? &*it : nullptr;
 }
 
-std::string Site::photos_of(int64_t store) const {
-  return settings_.photos.empty() ? file(fmt::format("store{}/photos", store)) : settings_.photos;
+std::vector<std::string> Site::photos_of(int64_t store) const {
+  if (settings_.photos.empty()) return {file(fmt::format("store{}/photos", store))};
+  const std::vector<HostedCollection> collections = collections_in(fs_, settings_.photos);
+  if (collections.empty()) return settings_.photos;
+  std::vector<std::string> all;
+  for (const HostedCollection& c : collections) all.push_back(c.photos);
+  return all;
+}
+
+std::vector<std::string> Site::store_names() const {
+  const std::vector<HostedCollection> collections = collections_in(fs_, settings_.photos);
+  std::vector<std::string> names;
+  for (int64_t i = 1; i <= settings_.stores; ++i) {
+    const std::string process = fmt::format("store{}", i);
+    if (collections.empty()) names.push_back(process);
+    for (const HostedCollection& c : collections) {
+      names.push_back(store_in_process(c.collection, process));
+    }
+  }
+  return names;
 }
 
 void Site::launch(const std::string& name, const std::vector<std::string>& words) {
@@ -164,14 +191,22 @@ void Site::launch_tuner() {
 
 void Site::launch_stores() {
   for (int64_t i = 1; i <= settings_.stores; ++i) {
-    const std::string name = fmt::format("store{}", i), photos = photos_of(i);
+    const std::string name = fmt::format("store{}", i);
     if (running_member(name)) continue;
-    if (settings_.photos.empty()) fs_.make_directories(photos).or_throw();
-    const int64_t n = settings_.photos.empty() ? 1 : settings_.stores;
-    launch(name,
-           {"pipestore", "serve", "--name=" + name, "--tuner=" + listen_, "--photos=" + photos,
-            "--state=" + file(name + "/state"), "--labels=" + settings_.labels,
-            "--http=127.0.0.1:0", fmt::format("--shard={}/{}", n == 1 ? 0 : i - 1, n)});
+    const bool own = settings_.photos.empty();
+    const std::vector<std::string> photos = own ? photos_of(i) : settings_.photos;
+    if (own) fs_.make_directories(photos.front()).or_throw();
+    const int64_t n = own ? 1 : settings_.stores;
+    std::vector<std::string> words = {"pipestore",
+                                      "serve",
+                                      "--name=" + name,
+                                      "--tuner=" + listen_,
+                                      "--state=" + file(name + "/state"),
+                                      "--labels=" + settings_.labels,
+                                      "--http=127.0.0.1:0",
+                                      fmt::format("--shard={}/{}", n == 1 ? 0 : i - 1, n)};
+    for (const std::string& p : photos) words.push_back("--photos=" + p);
+    launch(name, words);
   }
 }
 
@@ -220,8 +255,7 @@ bool Site::await_stores(const std::function<bool()>& stop,
     check_started();
     std::vector<std::string> away;
     const Json stores = tuner.get("/stores");
-    for (int64_t i = 1; i <= settings_.stores; ++i) {
-      const std::string name = fmt::format("store{}", i);
+    for (const std::string& name : store_names()) {
       const bool here = std::ranges::any_of(
           stores, [&](const Json& s) { return s["store"] == name && s["here"].get<bool>(); });
       if (!here) away.push_back(name);
@@ -230,7 +264,7 @@ bool Site::await_stores(const std::function<bool()>& stop,
     if (std::chrono::steady_clock::now() - said > kSayEvery) {
       said = std::chrono::steady_clock::now();
       say(fmt::format("waits for {}, which said last: {}", away[0],
-                      said_last(file(away[0] + ".log"))));
+                      said_last(file(std::string(process_of(away[0])) + ".log"))));
     }
     std::this_thread::sleep_for(kPause);
   }

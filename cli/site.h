@@ -22,7 +22,8 @@ using namespace ndp;
 
 struct SiteSettings {
   int64_t stores = 1;
-  std::string photos;  // that all share; "": each has its own
+  // That all share, as `pipestore serve` takes them; empty: each has its own.
+  std::vector<std::string> photos;
   std::string labels, http, device;
   int64_t port = 0, threads = 0;  // 0: the system's choice
   bool less_memory = false, tf32 = false;
@@ -60,8 +61,8 @@ class Site {
   // one of them ends (Error), or `stop` is true before (false), those it started are stopped.
   bool start(const SiteSettings& settings, const std::function<bool()>& stop,
              const std::function<void(const std::string&)>& say);
-  size_t started() const { return started_.size(); }  // by the last start()
-  std::string photos_of(int64_t store) const;
+  size_t started() const { return started_.size(); }        // by the last start()
+  std::vector<std::string> photos_of(int64_t store) const;  // directories
 
   struct Stopped {
     std::vector<Member> stopped, gone, running;  // gone: before; running: still, after a minute
@@ -74,6 +75,7 @@ class Site {
   void launch(const std::string& name, const std::vector<std::string>& words);
   void launch_tuner();
   void launch_stores();
+  std::vector<std::string> store_names() const;  // as the Tuner has them
   bool await_tuner(const std::function<bool()>& stop);
   bool await_stores(const std::function<bool()>& stop,
                     const std::function<void(const std::string&)>& say) const;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/collection_dirs.h"
 #include "cli/computing_args.h"
 #include "cli/role_args.h"
 #include "cli/site.h"
@@ -19,8 +20,16 @@ namespace {
 constexpr char kHttp[] = "127.0.0.1:8420";
 constexpr int64_t kMostStores = 64;
 
+std::vector<std::string> absolute_photos(Fs& fs, const std::vector<std::string>& photos) {
+  std::vector<std::string> all;
+  for (const HostedCollection& c : collections_in(fs, photos)) {
+    all.push_back(c.collection + "=" + absolute_path(c.photos));
+  }
+  return all.empty() ? std::vector{absolute_path(photos.front())} : all;
+}
+
 // What is given goes over what the site was up with before.
-SiteSettings settings_of(const Args& args, const std::optional<SiteSettings>& before) {
+SiteSettings settings_of(Fs& fs, const Args& args, const std::optional<SiteSettings>& before) {
   SiteSettings s = before.value_or(SiteSettings());
   const auto said = [&](const char* flag) { return !before || args.given(flag); };
   if (said("stores")) s.stores = args.integer("stores");
@@ -31,9 +40,10 @@ SiteSettings settings_of(const Args& args, const std::optional<SiteSettings>& be
   if (s.port < 0 || s.port > 65535) throw UsageError(fmt::format("--port {}: 0 to 65535", s.port));
   if (said("http")) s.http = args.required("http");
   if (s.http == "none") throw UsageError("--http none: the Tuner is asked over HTTP who is here");
-  if (args.has("photos")) s.photos = absolute_path(args.text("photos"));
+  if (args.has("photos")) s.photos = absolute_photos(fs, args.list("photos"));
   if (said("labels")) s.labels = args.required("labels");
   if (s.labels != "folder" && s.labels != "none") s.labels = absolute_path(s.labels);
+  check_collections(collections_in(fs, s.photos), fmt::format("store{}", s.stores), s.labels);
   if (said("device")) s.device = args.text("device");
   if (said("threads")) s.threads = args.integer("threads");
   if (said("less-memory")) s.less_memory = args.on("less-memory");
@@ -46,7 +56,9 @@ SiteSettings settings_of(const Args& args, const std::optional<SiteSettings>& be
 void say_where_folders_may_be_classes(Context& context, const Site& site) {
   if (site.settings().labels != "none") return;
   std::set<std::string> directories;
-  for (int64_t i = 1; i <= site.settings().stores; ++i) directories.insert(site.photos_of(i));
+  for (int64_t i = 1; i <= site.settings().stores; ++i) {
+    for (const std::string& photos : site.photos_of(i)) directories.insert(photos);
+  }
   for (const std::string& photos : directories) {
     const std::string hint = class_folders_hint(context.fs(), photos);
     if (!hint.empty()) context.progress().say(photos + ": " + hint);
@@ -63,17 +75,20 @@ std::string about(const SiteSettings& now, const SiteSettings& before) {
   return text + (now.stores < before.stores ? " (ndtrain store forget)" : "");
 }
 
-std::string next_commands(const Site& site) {
+std::string next_commands(Fs& fs, const Site& site) {
+  const std::vector<HostedCollection> collections = collections_in(fs, site.settings().photos);
+  const std::string of =
+      collections.empty() ? "" : " --collection " + collections.front().collection;
   const std::string http = site.http() == kHttp ? "" : " --http " + site.http();
   std::string text = fmt::format(
       "\nNow for example:\n"
       "  http://{2}/ in a browser\n"
       "  ndtrain store ls{0}\n"
-      "  ndtrain job submit finetune -m MODEL.onnx --head linear --follow{0}\n"
-      "  ndtrain job submit relabel --follow{0}\n"
+      "  ndtrain job submit finetune -m MODEL.onnx --head linear --follow{3}{0}\n"
+      "  ndtrain job submit relabel --follow{3}{0}\n"
       "  ndtrain labels query --db sqlite:{1}/tuner/labels.db\n"
       "  ndtrain down {1}\n",
-      http, site.path(), site.http());
+      http, site.path(), site.http(), of);
   return text;
 }
 
@@ -91,8 +106,11 @@ void declare_up(ArgsSpec& args) {
       "state, logs and up.json are kept here; flags that are not given are as they were "
       "when it was up before");
   args.flag("stores", "how many PipeStores", "N", "2");
-  args.flag("photos", "a directory that they share, each a part of it (default: DIR/storeN/photos)",
-            "DIR");
+  args.flag(
+      "photos",
+      "a directory that they share, each a part of it (default: DIR/storeN/photos); NAME=DIR, "
+      "once for each of several: photos of the collection NAME",
+      "[NAME=]DIR");
   args.flag("labels",
             "what photos show: none; folder, the name of the first directory on their path; or a "
             "CSV file,class",
@@ -103,10 +121,10 @@ void declare_up(ArgsSpec& args) {
 }
 
 int run_up(Context& context, const Args& args) {
-  (void)settings_of(args, {});  // throws before anything is made
+  (void)settings_of(context.fs(), args, {});  // throws before anything is made
   Site site(context.fs(), args.required("DIR"), true);
   const std::optional<SiteSettings> before = site.before();
-  const SiteSettings settings = settings_of(args, before);
+  const SiteSettings settings = settings_of(context.fs(), args, before);
   if (before && (settings == *before || !site.is_running())) {
     context.progress().say(about(settings, *before));
   }
@@ -124,7 +142,7 @@ int run_up(Context& context, const Args& args) {
     text += fmt::format("  {:<9} pid {:<8} {}\n", m.name, m.process.pid, m.log);
   }
   if (settings.photos.empty()) {
-    text += fmt::format("\nPhotos go to {} and so on{}.\n", site.photos_of(1),
+    text += fmt::format("\nPhotos go to {} and so on{}.\n", site.photos_of(1).front(),
                         settings.labels == "folder" ? ", a directory per class" : "");
   }
   context.print({{"directory", site.path()},
@@ -132,7 +150,7 @@ int run_up(Context& context, const Args& args) {
                  {"http", site.http()},
                  {"started", site.started()},
                  {"members", members}},
-                text + next_commands(site));
+                text + next_commands(context.fs(), site));
   return kOk;
 }
 

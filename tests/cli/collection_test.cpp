@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
+#include <map>
 
 #include "ndp/http/http_client.h"
 #include "tests/cli/site_fixture.h"
@@ -12,7 +13,9 @@ using namespace ndp;
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Pair;
 using testing_cli::Outcome;
 using testing_cli::SiteTest;
 using Json = nlohmann::json;
@@ -130,6 +133,32 @@ TEST_F(SiteTest, OneProcessServesSeveralCollections) {
     kill(pid, SIGTERM);
     EXPECT_EQ(end_of(pid, name).code, 0) << said_by(name);
   }
+}
+
+TEST_F(SiteTest, IsUpWithSeveralCollections) {
+  draw_photos(8);
+  real_fs().make_directories(at("more")).or_throw();
+  const std::vector<std::string> both = {"--photos", "family=photos", "--photos", "garden=more"};
+  Outcome o = up(2, {"--photos", "photos", "--photos", "garden=more"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("each names its collection"));
+  o = up(2, {"--photos", "family=photos", "--labels", "x.csv"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("there are none and folder"));
+  EXPECT_FALSE(real_fs().exists(at("site/site.json")));
+  ASSERT_EQ((o = up(2, both)).code, 0) << o.err;
+  const Json site = Json::parse(o.out);
+  std::map<std::string, int64_t> photos;
+  for (const Json& s : ask(site, {"store", "ls"})) photos[s.at("store")] = s.at("photos");
+  EXPECT_THAT(photos, ElementsAre(Pair("family@store1", testing::Gt(0)),
+                                  Pair("family@store2", testing::Gt(0)), Pair("garden@store1", 0),
+                                  Pair("garden@store2", 0)));
+  EXPECT_EQ(photos["family@store1"] + photos["family@store2"], 8) << "each a part";
+  ASSERT_EQ(run({"down", "site"}).code, 0);
+  o = run({"up", "site"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("--photos family=" + at("photos")));
+  EXPECT_THAT(o.out, HasSubstr("job submit relabel --follow --collection family"));
 }
 
 TEST_F(SiteTest, TasksAreListedAndTakenAway) {

@@ -33,6 +33,21 @@ int exit_code_of_result(const Json& result) {
   return whole ? kOk : kQuarantined;
 }
 
+void declare_loopback(ArgsSpec& args) {
+  args.flag("loopback",
+            "who may ask by loopback while there is no token: own, processes of this user and of "
+            "root; open, all users of the machine",
+            "WHO", "own");
+}
+
+std::string loopback_of(const Args& args) {
+  std::string who = args.text("loopback");
+  if (who != "own" && who != "open") {
+    throw UsageError("--loopback " + who + ": there are own and open");
+  }
+  return who;
+}
+
 void declare_http_security(ArgsSpec& args) {
   const ArgsSpec::Heading heading(args, "Access");
   args.flag("http-cert", "a certificate for --http, by which it has TLS (ndtrain cert init --web)",
@@ -43,6 +58,7 @@ void declare_http_security(ArgsSpec& args) {
       "names by which --http is asked besides those of its address and certificate, as behind "
       "a proxy; a request for another is refused",
       "HOST[,HOST...]");
+  declare_loopback(args);
 }
 
 std::vector<std::string> parts_of(const std::vector<std::string>& lists) {
@@ -82,6 +98,7 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
                  .demanded = exposed && !args.on("insecure"),
                  .revoked = own.revoked};
   s.names = hosts_of(args.list("http-name"));
+  s.open_loopback = loopback_of(args) == "open" || exposed;  // where all may come, users here may
   if (args.has("http-cert")) {
     s.certificate = context.fs().read(args.text("http-cert"), limits::kPemFile).or_throw();
     s.key = context.fs().read(args.text("http-key"), limits::kPemFile).or_throw();

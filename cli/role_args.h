@@ -17,6 +17,8 @@ using namespace ndp;
 using namespace tuner;
 
 // The flags --http-cert and --http-key.
+void declare_loopback(ArgsSpec& args);
+std::string loopback_of(const Args& args);  // own or open; throws UsageError
 void declare_http_security(ArgsSpec& args);
 // What protects HTTP on `address`, which must have TLS where other machines reach it; `own` serves
 // where no other certificate is given. Throws Error.

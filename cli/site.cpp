@@ -36,7 +36,7 @@ Json to_json(const SiteSettings& s) {
   return {{"stores", s.stores},   {"photos", s.photos},           {"labels", s.labels},
           {"http", s.http},       {"device", s.device},           {"port", s.port},
           {"threads", s.threads}, {"less_memory", s.less_memory}, {"tf32", s.tf32},
-          {"tuning", s.tuning}};
+          {"tuning", s.tuning},   {"loopback", s.loopback}};
 }
 
 // Older files have one, or "" for none.
@@ -56,7 +56,8 @@ SiteSettings settings_from(const Json& j) {
           .threads = j.at("threads"),
           .less_memory = j.value("less_memory", false),  // absent in older files
           .tf32 = j.value("tf32", false),
-          .tuning = j.value("tuning", "")};
+          .tuning = j.value("tuning", ""),
+          .loopback = j.value("loopback", "own")};
 }
 
 }  // namespace
@@ -78,6 +79,7 @@ std::string SiteSettings::text() const {
   add("device", device, plain.device);
   add("threads", threads, plain.threads);
   add("tuning", tuning, plain.tuning);
+  add("loopback", loopback, plain.loopback);
   if (less_memory) text += " --less-memory";
   if (tf32) text += " --tf32";
   return text;
@@ -170,6 +172,7 @@ std::vector<std::string> Site::store_names() const {
 void Site::launch(const std::string& name, const std::vector<std::string>& words) {
   std::vector<std::string> all = words;
   all.push_back(fmt::format("--threads={}", settings_.threads));
+  all.push_back("--loopback=" + settings_.loopback);
   if (!settings_.device.empty()) all.push_back("--device=" + settings_.device);
   if (settings_.less_memory) all.emplace_back("--less-memory");
   if (settings_.tf32) all.emplace_back("--tf32");

@@ -27,7 +27,8 @@ struct SiteSettings {
   std::string labels, http, device;
   int64_t port = 0, threads = 0;  // 0: the system's choice
   bool less_memory = false, tf32 = false;
-  std::string tuning;  // absolute; "": by the rule
+  std::string tuning;            // absolute; "": by the rule
+  std::string loopback = "own";  // as `tuner serve` takes it
 
   bool operator==(const SiteSettings&) const = default;
   std::string text() const;  // as flags of `ndtrain up`: those that are not its defaults

@@ -44,6 +44,7 @@ SiteSettings settings_of(Fs& fs, const Args& args, const std::optional<SiteSetti
   if (said("labels")) s.labels = args.required("labels");
   if (s.labels != "folder" && s.labels != "none") s.labels = absolute_path(s.labels);
   check_collections(collections_in(fs, s.photos), fmt::format("store{}", s.stores), s.labels);
+  if (said("loopback")) s.loopback = loopback_of(args);
   if (said("device")) s.device = args.text("device");
   if (said("threads")) s.threads = args.integer("threads");
   if (said("less-memory")) s.less_memory = args.on("less-memory");
@@ -117,6 +118,7 @@ void declare_up(ArgsSpec& args) {
             "WHAT", "none");
   args.flag("port", "where the PipeStores dial; 0: any that is free", "PORT", "25258");
   args.flag("http", "where people and tools ask; port 0: any that is free", "HOST:PORT", kHttp);
+  declare_loopback(args);
   declare_computing(args);
 }
 

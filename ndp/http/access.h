@@ -24,6 +24,8 @@ class Access {
     // A token is needed though there is none yet. Otherwise anybody may do anything until there is
     // one; from then on, tokens are needed as long as this lives.
     bool demanded = false;
+    // Until then, by loopback: only this process's user and root; others need a token.
+    bool own_user = false;
   };
   struct Verdict {
     std::string who;                     // the token's name; "" for nobody in particular
@@ -55,6 +57,7 @@ class Access {
   std::string objection(const Token& token, const HttpPermission& need,
                         const HttpRequest& request) const;
   std::string ticket_key_for(const HttpRequest& request) const;
+  bool may_do_without(const HttpRequest& request) const;  // a token
   static std::string task_objection(const Token& token, const HttpPermission& need,
                                     const HttpRequest& request);
 

@@ -18,6 +18,8 @@
 #include <thread>
 
 #include "framework/core/log.h"
+#include "ndp/http/http_origin.h"
+#include "ndp/http/peer_user.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -190,6 +192,7 @@ class EventLoop::Running {
     Socket socket(io_, Protocol(local.ss_family, 0), fd);
     Arrival a{.socket = nullptr, .peer = text_of(peer), .local = text_of(local)};
     if (a.local.empty()) a.peer = a.local = listener_->address();
+    if (is_loopback_host(a.peer)) a.user = user_of_peer(peer, local);
     if (tls_) {
       a.socket = std::make_unique<SecureSocket>(std::move(socket), *tls_);
     } else {

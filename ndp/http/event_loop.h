@@ -3,9 +3,12 @@
 // All that a loop calls, it calls on its thread; nothing of it may wait.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -36,7 +39,8 @@ class EventLoop {
  public:
   struct Arrival {
     std::unique_ptr<LoopSocket> socket;
-    std::string peer, local;  // addresses as text, without ports; the path of a unix socket
+    std::string peer, local;         // addresses as text, without ports; the path of a unix socket
+    std::optional<uid_t> user = {};  // of the client, where it is of this machine (peer_user.h)
   };
 
   EventLoop();

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "framework/core/log.h"
+#include "ndp/http/peer_user.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -31,7 +32,9 @@ HttpResponse lines_of(const AuditLog& audit, const HttpRequest& request) {
 
 HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
                      const std::string& collection, const HttpSecurity& security)
-    : access_(fs, clock, {directory, collection, security.demanded}),
+    : access_(fs, clock,
+              {directory, collection, security.demanded,
+               !security.open_loopback && tells_users_apart()}),
       audit_(fs, clock, directory),
       names_(security.names),
       authority_(TlsClient::make(security.authority, security.revoked).or_throw()) {
@@ -39,6 +42,11 @@ HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
     Result<std::shared_ptr<TlsServer>> tls = TlsServer::make(security.certificate, security.key);
     if (!tls.ok()) throw Error("TLS of HTTP: ", tls.status().message());
     tls_ = std::move(*tls);
+  }
+  if (!access_.on() && !security.open_loopback && !tells_users_apart()) {
+    log::warn(
+        "this system does not say whose a connection is: by loopback all users of the machine are "
+        "let in while there is no token (--loopback open is the same without this line)");
   }
   if (access_.on() && access_.number() == 0) {
     log::warn(

@@ -35,7 +35,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection(HttpShared& shared, EventLoop::Arrival arrival)
       : shared_(shared),
         socket_(std::move(arrival.socket)),
-        ends_{std::move(arrival.peer), std::move(arrival.local)} {}
+        ends_{std::move(arrival.peer), std::move(arrival.local), arrival.user} {}
 
   void start();
   void close();  // at once, but while a handler works for it

@@ -41,7 +41,7 @@ std::string decoded(std::string_view text, bool plus_is_space) {
 }
 
 HttpRequest request_of(const HttpHead& head, const HttpEndpoints& ends) {
-  HttpRequest request{.method = head.method, .peer = ends.peer};
+  HttpRequest request{.method = head.method, .peer = ends.peer, .user = ends.user};
   std::string_view target = head.target;
   target = target.substr(0, target.find('#'));
   const size_t question = std::min(target.find('?'), target.size());

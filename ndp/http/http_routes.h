@@ -15,6 +15,7 @@ namespace ndtrain::ndp {
 struct HttpEndpoints {
   std::string peer;   // the client's host; the address itself for a unix socket
   std::string local;  // the address that it reached; the same for a unix socket
+  std::optional<uid_t> user = {};  // as HttpRequest::user
 };
 
 // What is to be done about a request whose head is there.

@@ -6,6 +6,8 @@
 // handler that throws, 503 where as many requests are being answered as can be.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,6 +34,8 @@ struct HttpRequest {
   std::string who;         // whose token came with it; "" where none is needed
   std::string collection;  // that their token is for, and nothing else; "": all
   std::string peer;        // the client's host, as text; the address itself for a unix socket
+  // Whose process asks by loopback; absent: it is not known.
+  std::optional<uid_t> user = {};
 };
 
 struct HttpResponse {

@@ -118,6 +118,8 @@ TEST_F(TokenVerbs, ACertificateOfAStoreMayNameWhereItsHttpIs) {
   }
   EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--http-name", "a b"}).err,
               HasSubstr("--http-name 'a b': no DNS name"));
+  EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--loopback", "all"}).err,
+              HasSubstr("--loopback all: there are own and open"));
 }
 
 TEST_F(TokenVerbs, OffLoopbackHttpNeedsTls) {

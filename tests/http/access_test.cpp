@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
@@ -62,6 +63,30 @@ TEST_F(AccessTest, AnybodyMayDoAnythingUntilThereIsATokenAndNobodyWithoutOneAfte
   EXPECT_EQ(status("", Role::kViewer), 401);
   fs_.remove("state/tokens.json").or_throw();
   EXPECT_EQ(status("", Role::kViewer), 401);  // nor when the list is gone
+}
+
+TEST_F(AccessTest, OnLoopbackOtherUsersOfTheMachineNeedATokenFromTheStart) {
+  access_ = std::make_unique<Access>(
+      fs_, clock_, Access::Setting{.directory = "state", .collection = "here", .own_user = true});
+  request_.peer = "127.0.0.1";
+  for (const uid_t user : {::geteuid(), uid_t{0}}) {
+    request_.user = user;
+    EXPECT_EQ(status("", Role::kAdmin), 200);
+  }
+  for (const std::optional<uid_t> user :
+       {std::optional<uid_t>(::geteuid() + 1), std::optional<uid_t>()}) {
+    request_.user = user;
+    EXPECT_EQ(status("", Role::kAnyone), 200);
+    EXPECT_EQ(status("", Role::kViewer), 401);
+    EXPECT_THAT(why_, AllOf(HasSubstr("ndtrain token new"), HasSubstr("--loopback open")));
+  }
+  request_.peer = "10.0.0.7";
+  EXPECT_EQ(status("", Role::kViewer), 200) << "what is not on loopback is not told apart";
+  request_.peer = "127.0.0.1";
+  const std::string ann = add({.name = "ann", .role = Role::kAdmin});
+  EXPECT_EQ(status(bearer(ann), Role::kAdmin), 200);
+  request_.user = ::geteuid();
+  EXPECT_EQ(status("", Role::kViewer), 401) << "from then on all need one";
 }
 
 TEST_F(AccessTest, WhereItIsDemandedThereIsNothingButHealthUntilThereIsAToken) {

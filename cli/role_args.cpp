@@ -53,6 +53,7 @@ void declare_http_security(ArgsSpec& args) {
   args.flag("http-cert", "a certificate for --http, by which it has TLS (ndtrain cert init --web)",
             "FILE");
   args.flag("http-key", "its key", "FILE");
+  args.flag("http-tls", "the oldest TLS that --http speaks: 1.3 or 1.2", "VERSION", "1.3");
   args.flag(
       "http-name",
       "names by which --http is asked besides those of its address and certificate, as behind "
@@ -98,6 +99,11 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
                  .demanded = exposed && !args.on("insecure"),
                  .revoked = own.revoked};
   s.names = hosts_of(args.list("http-name"));
+  if (const std::string oldest = args.text("http-tls"); oldest == "1.2") {
+    s.oldest = TlsVersion::k12;
+  } else if (oldest != "1.3") {
+    throw UsageError("--http-tls " + oldest + ": there are 1.2 and 1.3");
+  }
   s.open_loopback = loopback_of(args) == "open" || exposed;  // where all may come, users here may
   if (args.has("http-cert")) {
     s.certificate = context.fs().read(args.text("http-cert"), limits::kPemFile).or_throw();

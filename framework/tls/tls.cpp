@@ -42,14 +42,15 @@ std::vector<std::string> hosts_in(X509* certificate) {
 }  // namespace
 
 Result<std::shared_ptr<TlsServer>> TlsServer::make(const std::string& certificate,
-                                                   const std::string& key) {
-  const std::shared_ptr<TlsServer> made(new TlsServer());
+                                                   const std::string& key, TlsVersion oldest) {
+  const std::shared_ptr<TlsServer> made(new TlsServer(oldest));
   if (Status s = made->renew(certificate, key); !s.ok()) return s;
   return made;
 }
 
 Status TlsServer::renew(const std::string& certificate, const std::string& key) {
-  const std::shared_ptr<SSL_CTX> context = tls::new_context(TLS_server_method(), TLS1_2_VERSION);
+  const std::shared_ptr<SSL_CTX> context = tls::new_context(
+      TLS_server_method(), oldest_ == TlsVersion::k12 ? TLS1_2_VERSION : TLS1_3_VERSION);
   if (Status s = tls::show(*context, certificate, key); !s.ok()) return s;
   X509* const own = SSL_CTX_get0_certificate(context.get());
   shown_ = std::make_shared<const Shown>(Shown{context, hosts_in(own)});

@@ -1,9 +1,9 @@
-// TLS for what is asked over HTTP: what a server shows, and whom a client believes. TLS 1.2 or
-// newer. Both may be renewed: connections that begin from then on are by what is new, those that
-// are there stay.
+// TLS for what is asked over HTTP: what a server shows, and whom a client believes. Both may be
+// renewed: connections that begin from then on are by what is new, those that are there stay.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,13 +14,16 @@ struct ssl_ctx_st;
 
 namespace ndtrain {
 
+enum class TlsVersion : uint8_t { k12, k13 };
+
 // What a server shows of itself. Thread-safe.
 class TlsServer {
  public:
   // A chain of certificates and the key of the first, in PEM. kCorrupt: they are none, or do not
-  // belong together.
+  // belong together. Clients that speak none as new as `oldest` are refused.
   static Result<std::shared_ptr<TlsServer>> make(const std::string& certificate,
-                                                 const std::string& key);
+                                                 const std::string& key,
+                                                 TlsVersion oldest = TlsVersion::k13);
   // As make(); where it is not ok, all stays as it is.
   Status renew(const std::string& certificate, const std::string& key);
 
@@ -33,11 +36,12 @@ class TlsServer {
     std::shared_ptr<ssl_ctx_st> context;
     std::vector<std::string> hosts;
   };
-  TlsServer() = default;
+  explicit TlsServer(TlsVersion oldest) : oldest_(oldest) {}
+  const TlsVersion oldest_;
   std::atomic<std::shared_ptr<const Shown>> shown_;
 };
 
-// Whom a client believes. Thread-safe.
+// Whom a client believes, by TLS 1.2 or newer: what a proxy speaks is not ours to say. Thread-safe.
 class TlsClient {
  public:
   // The authorities in PEM; the system's own when it is empty. Servers that lists of theirs name

@@ -17,8 +17,9 @@ struct HttpSecurity {
   bool demanded = false;         // see Access::Setting
   // Hosts that it is asked by, besides those of its address and certificate: a proxy's, say.
   std::vector<std::string> names = {};
-  bool open_loopback = false;  // to all users of the machine, while there is no token
-  std::string revoked = {};    // lists of the authority in PEM: none in them is asked; "": none
+  TlsVersion oldest = TlsVersion::k13;  // that is spoken
+  bool open_loopback = false;           // to all users of the machine, while there is no token
+  std::string revoked = {};  // lists of the authority in PEM: none in them is asked; "": none
   bool tls() const { return !certificate.empty(); }
   bool operator==(const HttpSecurity&) const = default;
 };

@@ -120,6 +120,8 @@ TEST_F(TokenVerbs, ACertificateOfAStoreMayNameWhereItsHttpIs) {
               HasSubstr("--http-name 'a b': no DNS name"));
   EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--loopback", "all"}).err,
               HasSubstr("--loopback all: there are own and open"));
+  EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--http-tls", "1.1"}).err,
+              HasSubstr("--http-tls 1.1: there are 1.2 and 1.3"));
 }
 
 TEST_F(TokenVerbs, OffLoopbackHttpNeedsTls) {

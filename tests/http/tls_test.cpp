@@ -6,6 +6,8 @@
 
 #include <atomic>
 
+#include "framework/tls/tls_context.h"
+#include "framework/tls/tls_stream.h"
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
 #include "tests/wire/authority.h"
@@ -57,6 +59,24 @@ TEST_F(Tls, CarriesRequestsAndAnswers) {
     std::string body(bytes, 'x');
     for (size_t i = 0; i < bytes; i += 997) body[i] = static_cast<char>(i);
     EXPECT_TRUE(ask(*server_, authority_, body).or_throw().body == body) << bytes;
+  }
+}
+
+TEST_F(Tls, IsOfVersion12OnlyWhereThatIsAskedFor) {
+  const auto context = tls::new_context(TLS_client_method(), TLS1_2_VERSION);
+  SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
+  const Credentials c = own(support::around(authority_.now));
+  for (const TlsVersion oldest : {TlsVersion::k12, TlsVersion::k13}) {
+    const auto tls = TlsServer::make(c.certificate, c.key, oldest).or_throw();
+    const auto server = HttpServer::listen("127.0.0.1:0", {}, 1024, {.tls = tls}).or_throw();
+    const auto shakes_hands = [&] {
+      tls::TlsStream old(real_net().dial(server->address()).or_throw(), context.get(),
+                         tls::End::kDialled);
+      return old.handshake(std::chrono::seconds(10)).ok();
+    };
+    EXPECT_EQ(shakes_hands(), oldest == TlsVersion::k12);
+    tls->renew(c.certificate, c.key).or_throw();
+    EXPECT_EQ(shakes_hands(), oldest == TlsVersion::k12) << "renewed";
   }
 }
 

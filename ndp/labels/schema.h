@@ -147,4 +147,9 @@ CREATE TABLE trash_places (
 ) WITHOUT ROWID;
 )sql";
 
+// Pages have checksums (ndp/sqlite/page_checksums.h), which a program that knows of none must not
+// write over.
+inline constexpr std::string_view kSchema5 = "-- the same tables";
+inline constexpr int64_t kFirstWithChecksums = 5;
+
 }  // namespace ndtrain::ndp

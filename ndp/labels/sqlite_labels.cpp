@@ -5,6 +5,7 @@
 
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/migrations.h"
+#include "ndp/labels/schema.h"
 #include "ndp/labels/sql_labels.h"
 
 namespace ndtrain::ndp {
@@ -47,6 +48,15 @@ std::vector<size_t> last_of_each_path(std::span<const PhotoPlace> places) {
   return order;
 }
 
+void bring_up_to_date(sql::Database& db) {
+  const int64_t version = db.integer("PRAGMA user_version");
+  if (version > 0 && version < kFirstWithChecksums) db.add_checksums();
+  migrate(db, label_migrations());
+  if (db.has_checksums()) return;
+  throw sql::Failure{Status(Code::kCorrupt,
+                            "its pages have no checksums, so its header is not as it was written")};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<LabelDb>> SqliteLabels::open(const std::string& path, int64_t max_pages) {
@@ -60,7 +70,7 @@ Result<std::unique_ptr<LabelDb>> SqliteLabels::open(const std::string& path, int
     if (max_pages > 0) {
       labels->db_.execute("PRAGMA max_page_count=" + std::to_string(max_pages));
     }
-    migrate(labels->db_, label_migrations());
+    bring_up_to_date(labels->db_);
     return std::unique_ptr<LabelDb>(std::make_unique<SqlLabels>(std::move(labels)));
   } catch (const sql::Failure& failure) {
     return Status(failure.status.code(),

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include "ndp/sqlite/page_checksums.h"
 #include "ndp/sqlite/sqlite.h"
 
 namespace ndtrain::ndp::sql {
@@ -24,11 +25,13 @@ Result<Snapshot> Snapshot::of(const std::string& path) {
 Status Snapshot::copy_to(const std::string& path) {
   try {
     Database to(path);
+    if (db_->has_checksums()) expect_page_checksums(to.handle());
     to.execute("PRAGMA synchronous=OFF; PRAGMA journal_mode=MEMORY");
     sqlite3_backup* const backup = sqlite3_backup_init(to.handle(), "main", db_->handle(), "main");
     if (backup != nullptr) sqlite3_backup_step(backup, -1);  // what goes wrong, finish() returns
     const int result = sqlite3_backup_finish(backup);
     if (backup != nullptr && result == SQLITE_OK) return {};
+    if (result == SQLITE_IOERR_DATA) return {Code::kCorrupt, take_page_fault()};
     const Code code = (result & 0xff) == SQLITE_FULL      ? Code::kNoSpace
                       : (result & 0xff) == SQLITE_CORRUPT ? Code::kCorrupt
                                                           : Code::kIo;

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include "framework/core/fsync.h"
+#include "ndp/sqlite/page_checksums.h"
 
 namespace ndtrain::ndp::sql {
 namespace {
@@ -34,6 +35,7 @@ Code code_of(int error) {
   if (why == SQLITE_IOERR_FSYNC || why == SQLITE_IOERR_DIR_FSYNC) {
     fsync_failed(what);
   }
+  if (why == SQLITE_IOERR_DATA) throw Failure{Status(Code::kCorrupt, take_page_fault())};
   throw Failure{Status(code_of(error), what)};
 }
 
@@ -64,11 +66,12 @@ Database::Database(const std::string& path) {
   [[maybe_unused]] static const int before_all_else = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   try {
-    check(db_, sqlite3_open_v2(path.c_str(), &db_, flags, nullptr));
+    check(db_, sqlite3_open_v2(path.c_str(), &db_, flags, page_checksum_vfs()));
+    reserve_page_checksums(db_);
     check(db_, sqlite3_busy_timeout(db_, kBusyMilliseconds));
     check(db_, sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr));
     sqlite3_limit(db_, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
-    execute("PRAGMA trusted_schema=OFF; PRAGMA foreign_keys=ON");
+    execute("PRAGMA trusted_schema=OFF; PRAGMA foreign_keys=ON; PRAGMA cell_size_check=ON");
   } catch (...) {
     sqlite3_close(db_);
     throw;
@@ -79,6 +82,13 @@ Database::~Database() { sqlite3_close(db_); }
 
 void Database::execute(const std::string& sql) {
   check(db_, sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr));
+}
+
+bool Database::has_checksums() const { return has_page_checksums(db_); }
+
+void Database::add_checksums() {
+  if (has_checksums()) return;
+  execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
 void Database::define(const char* name, std::function<std::string(const std::string&)> f) {

@@ -19,7 +19,8 @@ namespace ndtrain::ndp::sql {
 // A connection; one thread at a time.
 class Database {
  public:
-  // Made if absent. The file may come from anybody: its schema is not trusted.
+  // Made if absent, with checksums on its pages (page_checksums.h). The file may come from anybody:
+  // its schema is not trusted.
   explicit Database(const std::string& path);
   ~Database();
   Database(const Database&) = delete;
@@ -28,6 +29,10 @@ class Database {
   void execute(const std::string& sql);  // never with text from outside
   // A function of SQL from text to a blob; NULL stays NULL. What `f` throws fails the statement.
   void define(const char* name, std::function<std::string(const std::string&)> f);
+  bool has_checksums() const;
+  // To a file of an earlier program: writes it anew, which takes as much room again meanwhile.
+  // Other connections must be closed.
+  void add_checksums();
   int64_t integer(const std::string& sql);
   int64_t last_id() const;
   int64_t changes() const;  // rows the last statement inserted, updated or deleted

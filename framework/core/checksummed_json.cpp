@@ -1,11 +1,11 @@
-#include "ndp/wire/checksummed_json.h"
+#include "framework/core/checksummed_json.h"
 
 #include <fmt/format.h>
 
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain::ndp {
+namespace ndtrain {
 namespace {
 
 constexpr const char* kChecksum = "checksum";
@@ -33,4 +33,4 @@ Json verified(std::string_view text) {
               "\"checksum\" out if the rest is right");
 }
 
-}  // namespace ndtrain::ndp
+}  // namespace ndtrain

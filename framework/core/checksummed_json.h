@@ -7,7 +7,7 @@
 
 #include "framework/core/json.h"
 
-namespace ndtrain::ndp {
+namespace ndtrain {
 
 // The text of a file with this object, indented for people or, with -1, in one line.
 std::string checksummed(Json object, int indent = 2);
@@ -16,4 +16,4 @@ std::string checksummed(Json object, int indent = 2);
 // JSON or its checksum is wrong; a text without one, of an earlier program, is taken as it is.
 Json verified(std::string_view text);
 
-}  // namespace ndtrain::ndp
+}  // namespace ndtrain

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
@@ -46,7 +47,8 @@ bool is_token_name(std::string_view name) {
 
 Result<std::vector<Token>> parse_tokens(std::string_view text) {
   try {
-    const Json json = read_json(text, kTokensBytes).or_throw();
+    read_json(text, kTokensBytes).status().or_throw();  // not too much, nor too deep
+    const Json json = verified(text);
     if (const int format = json.at("format"); format != kFormat && format != kFormatWithTasks) {
       return Status(Code::kCorrupt, "has format " + std::to_string(format) +
                                         "; this program knows up to " +
@@ -75,7 +77,7 @@ std::string tokens_text(const std::vector<Token>& tokens) {
     json["task"] = t.task;
     format = kFormatWithTasks;
   }
-  return json_text(Json{{"format", format}, {"tokens", std::move(all)}}, 1) + "\n";
+  return checksummed({{"format", format}, {"tokens", std::move(all)}}, 1);
 }
 
 std::string without_tokens_of_tasks(const std::string& text) {

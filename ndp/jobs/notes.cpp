@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
@@ -129,17 +130,16 @@ Result<Notes> read_notes(Fs& fs, const std::string& directory) {
   const Result<std::string> text = fs.read(path, limits::kJsonText);
   if (text.status().code() == Code::kNotFound) return Notes();
   if (!text.ok()) return text.status();
-  const Result<Json> json = read_json(*text);
-  if (!json.ok()) return Status(Code::kCorrupt, path + ": " + json.status().message());
   try {
-    return notes_of(*json);
+    read_json(*text).status().or_throw();  // not too much, nor too deep
+    return notes_of(verified(*text));
   } catch (const Error& e) {
     return Status(Code::kCorrupt, path + ": " + e.what());
   }
 }
 
 Status write_notes(Fs& fs, const std::string& directory, const Notes& notes) {
-  return publish(fs, join(directory, kNotesFile), json_text(to_json(notes), 2) + "\n");
+  return publish(fs, join(directory, kNotesFile), checksummed(to_json(notes)));
 }
 
 }  // namespace ndtrain::ndp

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
@@ -19,9 +20,14 @@ constexpr const char* kDeletionsFile = "deletions.json";
 // How many of the Tuner's deletions were heard of, and the mark of that list. None: all come again.
 std::pair<uint64_t, uint64_t> read_deletions(Fs& fs, const std::string& path) {
   const Result<std::string> text = fs.read(path);
-  const Json json = text.ok() ? try_parse_json(*text) : Json();
-  if (!json.is_object()) return {};
-  return {json.value("count", uint64_t{0}), json.value("mark", uint64_t{0})};
+  if (!text.ok()) return {};
+  try {
+    const Json json = verified(*text);
+    return {json.at("count").get<uint64_t>(), json.at("mark").get<uint64_t>()};
+  } catch (const std::exception& e) {
+    log::warn("{}: {}; deletions are heard of from the Tuner again", path, e.what());
+    return {};
+  }
 }
 
 }  // namespace
@@ -50,9 +56,9 @@ void DeletionFollower::take(const wire::Deletions& m) {
 // What could not be deleted, and what came after it, comes again in the next session.
 void DeletionFollower::deleted(LinkId link, const wire::Deletions& m, const Status& status) {
   if (link != ports_.tuner.link() || !ports_.tuner.open()) return;
-  const Json json = {{"count", m.count()}, {"mark", m.mark()}};
   const std::string path = ports_.state.file(kDeletionsFile);
-  const Status kept = status.ok() ? publish(ports_.fs, path, json_text(json) + "\n") : status;
+  const std::string text = checksummed({{"count", m.count()}, {"mark", m.mark()}}, -1);
+  const Status kept = status.ok() ? publish(ports_.fs, path, text) : status;
   if (!kept.ok()) {
     log::error("deleted photos are still here: {}", kept.message());
     return ports_.tuner.drop("deleted photos are still here");

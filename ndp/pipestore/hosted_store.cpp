@@ -7,7 +7,7 @@
 #include "framework/core/publish.h"
 #include "ndp/engine/numerics.h"
 #include "ndp/labels/label_db.h"
-#include "ndp/wire/checksummed_json.h"
+#include "framework/core/checksummed_json.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/role_loop.h"
 

@@ -9,7 +9,7 @@
 #include "framework/core/publish.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/pipestore/store_lanes.h"
-#include "ndp/wire/checksummed_json.h"
+#include "framework/core/checksummed_json.h"
 #include "ndp/wire/digests.h"
 
 namespace ndtrain::ndp {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "framework/core/file_digest.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
@@ -11,21 +12,6 @@ namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kWhole = ".onnx", kPart = ".part";
-constexpr int64_t kReadAtOnce = int64_t{1} << 20;
-
-Result<Digest> digest_of(File& file, int64_t bytes) {
-  Sha256 hash;
-  std::string buffer;
-  for (int64_t at = 0; at < bytes;) {
-    buffer.resize(static_cast<size_t>(std::min(kReadAtOnce, bytes - at)));
-    const Result<size_t> n = file.read_at(at, std::as_writable_bytes(std::span(buffer)));
-    if (!n.ok()) return n.status();
-    if (*n == 0) return Status(Code::kIo, "the file ends early");
-    hash.update(buffer.data(), *n);
-    at += static_cast<int64_t>(*n);
-  }
-  return hash.finish();
-}
 
 }  // namespace
 
@@ -43,11 +29,7 @@ std::string ModelBlobs::part(const Digest& model) const {
 bool ModelBlobs::has(const Digest& model) const { return fs_.exists(path(model)); }
 
 Status ModelBlobs::check(const Digest& model) const {
-  const Result<std::unique_ptr<File>> file = fs_.open(path(model), Fs::Mode::kRead);
-  if (!file.ok()) return file.status();
-  const Result<int64_t> size = (*file)->size();
-  if (!size.ok()) return size.status();
-  const Result<Digest> digest = digest_of(**file, *size);
+  const Result<Digest> digest = sha256_of_file(fs_, path(model));
   if (!digest.ok()) return digest.status();
   if (*digest == model) return {};
   return {Code::kCorrupt, path(model) + ": is damaged: it has the digest " +
@@ -121,9 +103,7 @@ Result<bool> ModelBlobs::add(const Digest& model, int64_t offset, int64_t total,
 Result<bool> ModelBlobs::finish(const Digest& model) {
   Result<std::unique_ptr<File>> file = fs_.open(part(model), Fs::Mode::kAppend);
   if (!file.ok()) return file.status();
-  const Result<int64_t> size = (*file)->size();
-  if (!size.ok()) return size.status();
-  const Result<Digest> digest = digest_of(**file, *size);
+  const Result<Digest> digest = sha256_of_file(fs_, part(model));
   if (!digest.ok()) return digest.status();
   if (*digest != model) {
     file->reset();

@@ -6,7 +6,7 @@
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
-#include "ndp/wire/checksummed_json.h"
+#include "framework/core/checksummed_json.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;

@@ -9,7 +9,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "framework/core/text.h"
-#include "ndp/wire/checksummed_json.h"
+#include "framework/core/checksummed_json.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;

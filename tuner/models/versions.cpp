@@ -5,7 +5,7 @@
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "ndp/labels/version_name.h"
-#include "ndp/wire/checksummed_json.h"
+#include "framework/core/checksummed_json.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/coding.h"
-#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 
@@ -15,6 +15,15 @@ constexpr size_t kRecord = sizeof(Digest) + 8;
 
 uint64_t next_mark(uint64_t mark, const Digest& photo) {
   return xxh3(photo.data(), photo.size(), mark);
+}
+
+// A photo and the mark behind it.
+std::pair<Digest, uint64_t> record_at(std::string_view bytes, size_t at) {
+  std::pair<Digest, uint64_t> r;
+  std::copy_n(bytes.data() + at, sizeof(Digest), r.first.begin());
+  r.second =
+      load_le<uint64_t>(reinterpret_cast<const std::byte*>(bytes.data()) + at + sizeof(Digest));
+  return r;
 }
 
 }  // namespace
@@ -33,27 +42,37 @@ DeletionLog::DeletionLog(Fs& fs, const std::string& directory)
   }
   const Result<std::string> text = fs_.read(forgotten_path_);
   if (!text.ok()) return;
-  const auto json = try_parse_json(*text);
-  if (json.is_object()) forgotten_ = std::min<uint64_t>(json.value("deletions", 0), size());
+  try {
+    forgotten_ = std::min<uint64_t>(verified(*text).at("deletions"), size());
+  } catch (const std::exception& e) {
+    log::warn("{}: {}; what was deleted is let go once more", forgotten_path_, e.what());
+  }
+}
+
+Status DeletionLog::check(std::string_view bytes) {
+  if (!bytes.starts_with(kMagic)) return {Code::kCorrupt, "it is no list of deleted photos"};
+  bytes.remove_prefix(kMagic.size());
+  uint64_t mark = 0;
+  for (size_t at = 0; at + kRecord <= bytes.size(); at += kRecord) {
+    const auto [photo, said] = record_at(bytes, at);
+    mark = next_mark(mark, photo);
+    if (said == mark) continue;
+    return {Code::kCorrupt,
+            "entry " + std::to_string(at / kRecord + 1) + " is none that was written"};
+  }
+  return {};
 }
 
 // How many bytes of records there are. One that a disk has damaged keeps its place: the one behind
 // it says whether its photo is right, or its mark.
 size_t DeletionLog::read(std::string_view bytes) {
-  const auto record = [&](size_t at) {
-    std::pair<Digest, uint64_t> r;
-    std::copy_n(bytes.data() + at, sizeof(Digest), r.first.begin());
-    r.second =
-        load_le<uint64_t>(reinterpret_cast<const std::byte*>(bytes.data()) + at + sizeof(Digest));
-    return r;
-  };
   size_t at = 0;
   for (; at + kRecord <= bytes.size(); at += kRecord) {
-    const auto [photo, said] = record(at);
+    const auto [photo, said] = record_at(bytes, at);
     uint64_t right = next_mark(mark(size()), photo);
     if (said != right) {
       if (at + 2 * kRecord > bytes.size()) break;
-      const auto [next, behind] = record(at + kRecord);
+      const auto [next, behind] = record_at(bytes, at + kRecord);
       const bool photo_is_right = behind == next_mark(right, next);
       if (!photo_is_right && behind != next_mark(said, next)) break;
       if (!photo_is_right) {
@@ -110,8 +129,9 @@ Status DeletionLog::append(std::string_view bytes) {
 }
 
 Status DeletionLog::forget_first(uint64_t n) {
-  const Json json = {{"deletions", n}};
-  if (Status s = publish(fs_, forgotten_path_, json_text(json) + "\n"); !s.ok()) return s;
+  if (Status s = publish(fs_, forgotten_path_, checksummed({{"deletions", n}}, -1)); !s.ok()) {
+    return s;
+  }
   forgotten_ = n;
   return {};
 }

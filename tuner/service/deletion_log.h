@@ -28,6 +28,9 @@ class DeletionLog {
   // Of this directory. What a crash left of a last addition goes. Throws Error.
   DeletionLog(Fs& fs, const std::string& directory);
 
+  // Whether these bytes of a list are as they were written: kCorrupt, and which entry is not.
+  static Status check(std::string_view bytes);
+
   // Those that are not there yet; durable on return, or none of them.
   Status add(std::span<const Digest> photos);
   bool has(const Digest& photo) const { return known_.contains(photo); }

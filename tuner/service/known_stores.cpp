@@ -1,6 +1,6 @@
 #include "tuner/service/known_stores.h"
 
-#include "framework/core/json.h"
+#include "framework/core/checksummed_json.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain::tuner {
@@ -13,7 +13,7 @@ Json read(Fs& fs, const std::string& path) {
   const Result<std::string> text = fs.read(path);
   if (text.status().code() == Code::kNotFound) return {};
   text.status().or_throw();
-  Json json = parse_json(*text);
+  Json json = verified(*text);
   if (json.at("format") != kFormat) {
     throw Error("has format ", json_text(json.at("format")), "; this program reads ", kFormat);
   }
@@ -88,7 +88,7 @@ Status KnownStores::keep(std::map<std::string, KnownStore> stores) {
                             {"collection", s.collection}};
     if (s.link.measured != 0) json["stores"][name]["link"] = to_json(s.link);
   }
-  if (const Status s = publish(fs_, path_, json_text(json, 2) + "\n"); !s.ok()) return s;
+  if (const Status s = publish(fs_, path_, checksummed(std::move(json))); !s.ok()) return s;
   stores_ = std::move(stores);
   return {};
 }

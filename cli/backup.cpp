@@ -6,6 +6,7 @@
 #include "cli/archive.h"
 #include "cli/state_backup.h"
 #include "cli/verb.h"
+#include "framework/core/checksummed_json.h"
 #include "ndp/pipestore/daemon.h"
 #include "ndp/wire/state_directory.h"
 
@@ -25,28 +26,12 @@ uint64_t term_after(uint64_t saved, int64_t unix_seconds) {
   return std::max(saved + kTermsOfRestore, now << kTermsPerSecondBits);
 }
 
-Json read_json(Fs& fs, const std::string& path) {
-  const Json json = try_parse_json(fs.read(path).or_throw());
-  if (!json.is_object()) throw Error(path, ": is not JSON");
-  return json;
-}
-
-std::string role_of(Fs& fs, const std::string& state) {
-  const std::string path = join(state, kState);
-  if (!fs.exists(path)) {
-    throw Error(state, " is no state of a Tuner or PipeStore: it has no ", kState);
-  }
-  const Json json = read_json(fs, path);
-  const bool named = json.contains("role") && json["role"].is_string();
-  return named ? json["role"].get<std::string>() : "";
-}
-
 void raise_term(Fs& fs, const std::string& path, int64_t now) {
-  Json json = read_json(fs, path);
+  Json json = verified(fs.read(path).or_throw());
   if (!json.contains("term")) return;  // it was never started
   if (!json["term"].is_number_unsigned()) throw Error(path, ": its term is no number");
   json["term"] = term_after(json["term"].get<uint64_t>(), now);
-  publish(fs, path, json_text(json, 2) + "\n").or_throw();
+  publish(fs, path, checksummed(std::move(json))).or_throw();
 }
 
 }  // namespace
@@ -62,7 +47,7 @@ void declare_backup(ArgsSpec& args) {
 int run_backup(Context& context, const Args& args) {
   Fs& fs = context.fs();
   const std::string path = args.required("STATE"), out = args.required("out");
-  const std::string role = role_of(fs, path);
+  const std::string role = role_of_state(fs, path);
   if (role == kRoleOfSeveral) {
     throw Error(path, " has a directory for each collection: back up each, as ", path, "/NAME");
   }

@@ -21,6 +21,7 @@ namespace {
 constexpr int kMoments = 1000;  // tries until nothing changes for the few milliseconds it takes
 constexpr std::chrono::milliseconds kBetweenMoments{3};
 constexpr int kCopies = 20;
+constexpr char kState[] = "state.json";
 constexpr char kLabels[] = "labels.db";
 constexpr char kUploadLog[] = "uploads/log";
 constexpr char kCheckpoint[] = "last.safetensors";
@@ -245,6 +246,16 @@ class StateCopy {
 };
 
 }  // namespace
+
+std::string role_of_state(Fs& fs, const std::string& state) {
+  const std::string path = join(state, kState);
+  if (!fs.exists(path)) {
+    throw Error(state, " is no state of a Tuner or PipeStore: it has no ", kState);
+  }
+  const Json json = try_parse_json(fs.read(path).or_throw());
+  if (!json.is_object()) throw Error(path, ": is not JSON");
+  return json.value("role", "");
+}
 
 BackedUp back_up(Fs& fs, Clock& clock, const StateBackup& what) {
   std::string changed;

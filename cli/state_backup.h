@@ -10,6 +10,9 @@
 
 namespace ndtrain::cli {
 
+// As state.json says it; "" where it does not. Throws Error: it is no state of a role.
+std::string role_of_state(Fs& fs, const std::string& state);
+
 struct StateBackup {
   std::string state, role;  // of state.json
   std::string out;          // must be absent

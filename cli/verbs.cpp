@@ -75,6 +75,7 @@ VERB(tuner_serve);
 VERB(up);
 VERB(down);
 VERB(backup);
+VERB(fsck);
 VERB(restore);
 #undef VERB
 
@@ -321,7 +322,12 @@ constexpr Verb kKeeping[] = {
      run_backup},
     {"restore", "what ndtrain backup wrote, as a state directory", "FILE -o STATE",
      "  ndtrain restore tuner-2026-11-21.tar.zst -o /var/lib/ndtrain/tuner\n", declare_restore,
-     run_restore}};
+     run_restore},
+    {"fsck", "whether the files of a stopped Tuner or PipeStore are as they were written",
+     "STATE [--repair]",
+     "  ndtrain fsck /var/lib/ndtrain/tuner\n"
+     "  ndtrain fsck /var/lib/ndtrain/pipestore-attic --repair\n",
+     declare_fsck, run_fsck}};
 
 constexpr Verb kBench[] = {
     {"bench intake", "how fast a Tuner takes in features from memory over loopback",

@@ -48,6 +48,10 @@ StoreTrash::StoreTrash(Fs& fs, const std::string& path) : fs_(fs), path_(path) {
   }
 }
 
+Status StoreTrash::check(const std::string& bytes) {
+  return is_whole(bytes) ? Status() : Status(Code::kCorrupt, "its checksum is wrong");
+}
+
 bool StoreTrash::has(const Digest& photo) const {
   const std::lock_guard lock(mutex_);
   return photos_.contains(photo);

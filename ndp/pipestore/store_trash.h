@@ -20,6 +20,9 @@ class StoreTrash {
  public:
   StoreTrash(Fs& fs, const std::string& path);
 
+  // Whether the bytes of such a file are as they were written: kCorrupt.
+  static Status check(const std::string& bytes);
+
   bool has(const Digest& photo) const;
   size_t size() const;        // photos
   uint64_t revision() const;  // that was heard of; 0: none

@@ -154,7 +154,19 @@ TEST_F(SiteTest, IsUpWithSeveralCollections) {
                                   Pair("family@store2", testing::Gt(0)), Pair("garden@store1", 0),
                                   Pair("garden@store2", 0)));
   EXPECT_EQ(photos["family@store1"] + photos["family@store2"], 8) << "each a part";
+  EXPECT_THAT(run({"fsck", "site/tuner"}).err, HasSubstr("stop it first"));
   ASSERT_EQ(run({"down", "site"}).code, 0);
+  EXPECT_THAT(run({"fsck", "site/tuner"}).out, HasSubstr("all are as they were written"));
+  EXPECT_THAT(run({"fsck", "site/store1/state"}).err, HasSubstr("check each"));
+  std::string in_force = "{\"versions\": 1, \"checksum\": \"none\"}";
+  publish(real_fs(), at("site/store1/state/family/in_force.json"), in_force).or_throw();
+  o = run({"fsck", "site/store1/state/family", "--json"});
+  EXPECT_EQ(o.code, 1) << "what is damaged is there";
+  EXPECT_EQ(Json::parse(o.out).at("damaged").at(0).at("file"), "in_force.json");
+  o = run({"fsck", "site/store1/state/family", "--repair"});
+  EXPECT_EQ(o.code, 0) << o.out;
+  EXPECT_THAT(o.out, HasSubstr("removed: it is made again when the store starts"));
+  EXPECT_THAT(run({"fsck", "photos"}).err, HasSubstr("no state of a Tuner or PipeStore"));
   o = run({"up", "site"});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, HasSubstr("--photos family=" + at("photos")));

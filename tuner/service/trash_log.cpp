@@ -40,6 +40,16 @@ TrashLog::TrashLog(Fs& fs, const std::string& directory)
   if (damaged_ || dead_ > kWorthRewriting) rewrite().or_throw();
 }
 
+Status TrashLog::check(std::string_view bytes) {
+  int64_t number = 0;
+  for (size_t end; (end = bytes.find('\n')) != bytes.npos; bytes.remove_prefix(end + 1)) {
+    ++number;
+    if (parsed(bytes.substr(0, end)).is_object()) continue;
+    return {Code::kCorrupt, fmt::format("line {} is none that was written", number)};
+  }
+  return {};
+}
+
 void TrashLog::read(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');

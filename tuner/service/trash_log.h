@@ -39,6 +39,9 @@ class TrashLog {
  public:
   TrashLog(Fs& fs, const std::string& directory);  // of this directory; throws Error
 
+  // Whether the lines of a file are as they were written: kCorrupt, and which one is not.
+  static Status check(std::string_view bytes);
+
   // All of these are durable on return, or nothing has changed.
   Status put(std::vector<TrashedPhoto> photos);
   Status restore(std::span<const Digest> photos);

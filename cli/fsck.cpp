@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+
+#include "cli/process.h"
+#include "cli/state_backup.h"
+#include "cli/state_check.h"
+#include "cli/verb.h"
+#include "ndp/pipestore/daemon.h"
+#include "ndp/wire/state_directory.h"
+
+namespace ndtrain::cli {
+using namespace ndp;
+
+namespace {
+
+Json to_json(const DamagedFile& f) {
+  return {{"file", f.file}, {"what", f.what}, {"derived", f.derived}, {"removed", f.removed}};
+}
+
+std::string line_of(const DamagedFile& f, const std::string& role) {
+  const char* const then = f.removed   ? "removed: it is made again"
+                           : f.derived ? "it is made again when it is removed: --repair"
+                                       : "put back a backup of it";
+  return fmt::format("{}: {}\n  {}{}\n", f.file, f.what, then,
+                     f.removed && role == "pipestore" ? " when the store starts" : "");
+}
+
+std::string text_of(const CheckedState& found, const std::string& state, const std::string& role) {
+  std::string text;
+  for (const DamagedFile& f : found.damaged) text += line_of(f, role);
+  const size_t unchecked = found.unchecked.size();
+  text += fmt::format("{}: {} files of a {}, {} bytes: {}\n", state, found.files, role, found.bytes,
+                      found.damaged.empty()
+                          ? "all are as they were written"
+                          : fmt::format("{} are not as they were written", found.damaged.size()));
+  if (unchecked > 0) {
+    text += fmt::format("{} of them have no checksum: logs, reports, what trainings wrote\n",
+                        unchecked);
+  }
+  return text;
+}
+
+}  // namespace
+
+void declare_fsck(ArgsSpec& args) {
+  args.positional("STATE", "the state directory of a role that is stopped");
+  args.flag("repair",
+            "remove damaged files that the role makes, or gets, again: features, crops, lists of "
+            "photos, a store's models");
+}
+
+int run_fsck(Context& context, const Args& args) {
+  Fs& fs = context.fs();
+  const std::string path = args.required("STATE"), role = role_of_state(fs, path);
+  if (role == kRoleOfSeveral) {
+    throw Error(path, " has a directory for each collection: check each, as ", path, "/NAME");
+  }
+  const Result<StateDirectory> state = StateDirectory::open(fs, path, role);
+  if (state.status().code() == Code::kExists) {
+    throw Error(state.status().message(), "; stop it first");
+  }
+  state.status().or_throw();
+  const CheckedState found = check_state(fs, path, role, args.on("repair"), context.progress());
+  if (was_interrupted()) return kInterrupted;
+  Json damaged = Json::array();
+  for (const DamagedFile& f : found.damaged) damaged.push_back(to_json(f));
+  context.print({{"directory", path},
+                 {"role", role},
+                 {"files", found.files},
+                 {"bytes", found.bytes},
+                 {"unchecked", found.unchecked},
+                 {"damaged", damaged}},
+                text_of(found, path, role));
+  return found.whole() ? kOk : kFailed;
+}
+
+}  // namespace ndtrain::cli

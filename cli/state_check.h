@@ -1,0 +1,35 @@
+// Whether the files of a stopped role's state directory are as they were written, by the checksums
+// that they have, and what can be done about those that are not. docs/operations.md, "What is in a
+// state directory", has the files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/core/fs.h"
+#include "ndp/jobs/progress.h"
+
+namespace ndtrain::cli {
+
+struct DamagedFile {
+  std::string file;  // below the directory
+  std::string what;
+  bool derived = false;  // the role makes it again, or gets it again, when it is not there
+  bool removed = false;  // and has to now
+};
+
+struct CheckedState {
+  int64_t files = 0, bytes = 0;
+  std::vector<std::string> unchecked;  // files without a checksum: logs, reports, runs
+  std::vector<DamagedFile> damaged;
+
+  bool whole() const;  // or will be, once the role has started
+};
+
+// `role`: of state.json. With `repair`, derived files that are damaged are removed. When it is
+// interrupted, what was found by then. Throws Error: what cannot be listed or removed. The caller has
+// the directory's lock.
+CheckedState check_state(Fs& fs, const std::string& state, const std::string& role, bool repair,
+                         ndp::Progress& progress);
+
+}  // namespace ndtrain::cli

@@ -109,7 +109,7 @@ int run_restore(Context& context, const Args& args) {
   std::string role;
   try {
     names = unpack(fs, file, part);
-    role = role_of(fs, part);
+    role = role_of_state(fs, part);
     // Refuses another format; opening it would come too late.
     StateDirectory::open(fs, part, role).status().or_throw();
     check_restored(fs, part);

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include "cli/process.h"
 #include "cli/state_backup.h"
 #include "cli/state_check.h"
 #include "cli/verb.h"
@@ -60,7 +59,7 @@ int run_fsck(Context& context, const Args& args) {
   }
   state.status().or_throw();
   const CheckedState found = check_state(fs, path, role, args.on("repair"), context.progress());
-  if (was_interrupted()) return kInterrupted;
+  if (context.progress().interrupted()) return kInterrupted;
   Json damaged = Json::array();
   for (const DamagedFile& f : found.damaged) damaged.push_back(to_json(f));
   context.print({{"directory", path},

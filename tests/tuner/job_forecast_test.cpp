@@ -75,7 +75,7 @@ TEST_F(JobForecast, GoesByTheStoreWithTheMostPhotos) {
   EXPECT_NEAR(overall(jobs_[1].spec, uneven), 7 + 75 + 80 + 3, 1e-6);
   // What was uneven then took as long as its larger part, and is no time before the first row.
   JobRecord& then = jobs_[1];
-  Json result = parse_json(then.result);
+  Json result = Json::parse(then.result);
   result["report"]["stores"] = {{"a", {{"photos", 75}, {"busy_s", 37.5}}},
                                 {"b", {{"photos", 25}, {"busy_s", 12.5}}}};
   result["report"]["overall_s"] = 7 + 37.5 + 40 + 3;

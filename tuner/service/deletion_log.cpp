@@ -43,7 +43,7 @@ DeletionLog::DeletionLog(Fs& fs, const std::string& directory)
   const Result<std::string> text = fs_.read(forgotten_path_);
   if (!text.ok()) return;
   try {
-    forgotten_ = std::min<uint64_t>(verified(*text).at("deletions"), size());
+    forgotten_ = std::min(verified(*text).at("deletions").get<uint64_t>(), size());
   } catch (const std::exception& e) {
     log::warn("{}: {}; what was deleted is let go once more", forgotten_path_, e.what());
   }

@@ -6,6 +6,7 @@
 #include "framework/onnx/lower.h"
 #include "framework/onnx/normalise.h"
 #include "framework/onnx/onnx_model.h"
+#include "framework/onnx/opset_changes.h"
 #include "framework/onnx/problems.h"
 
 namespace ndtrain {
@@ -49,22 +50,32 @@ void drop_unread(OnnxModel& m, const Model& from) {
   });
 }
 
+int chosen_opset(const Model& model, ValueTypes& types, const ExportOptions& options) {
+  if (!options.opset) return least_opset(model, types);
+  if (*options.opset < kLeastExportOpset || *options.opset > kMaxOpset) {
+    throw Error("opset ", *options.opset, " cannot be written, only ", kLeastExportOpset, " to ",
+                kMaxOpset);
+  }
+  return *options.opset;
+}
+
 }  // namespace
 
-std::string export_model(const Model& given) {
+std::string export_model(const Model& given, const ExportOptions& options) {
   Model model = given;
   normalise(model);
+  ValueTypes two(model, 2), three(model, 3);
+  const int opset = chosen_opset(model, two, options);
   Problems problems;
   OnnxModel m;
-  m.ir = kExportIr;
+  m.ir = ir_of_opset(opset);
   m.producer = "ndtrain";
-  m.opsets = {{"", kExportOpset}};
+  m.opsets = {{"", opset}};
   m.initialisers = model.initialisers;
   m.metadata = model.metadata;
-  lower_nodes(model, m, problems);
+  lower_nodes(model, two, opset, m, problems);
   problems.throw_if_any("cannot export the model");
   for (const ModelInput& in : model.inputs) m.inputs.push_back(input_value(in));
-  ValueTypes two(model, 2), three(model, 3);
   for (const std::string& name : model.outputs) {
     m.outputs.push_back(output_value(name, two.find(name), three.find(name)));
   }
@@ -72,8 +83,9 @@ std::string export_model(const Model& given) {
   return serialise_onnx(m);
 }
 
-Status export_model(Fs& fs, const std::string& path, const Model& model) {
-  return publish(fs, path, export_model(model));
+Status export_model(Fs& fs, const std::string& path, const Model& model,
+                    const ExportOptions& options) {
+  return publish(fs, path, export_model(model, options));
 }
 
 }  // namespace ndtrain

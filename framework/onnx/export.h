@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "framework/core/fs.h"
@@ -7,13 +8,21 @@
 
 namespace ndtrain {
 
-// `model` as an ONNX file: opset 17, IR 8, the batch as a dimension named "N", metadata as
-// metadata_props. The same model gives the same bytes, and importing them gives the same
-// content_id. Throws Error naming every node that ONNX cannot express (gradients, fused nodes:
-// export before passes), and when the file would pass protobuf's 2 GiB.
-std::string export_model(const Model& model);
+struct ExportOptions {
+  // 17 to 28. Absent: 17, which every runtime in use reads, or where it cannot say the model the
+  // first that can.
+  std::optional<int> opset = {};
+};
+
+// `model` as an ONNX file: the batch as a dimension named "N", metadata as metadata_props, and the
+// IR version that came with the opset. The same model gives the same bytes, and importing them
+// gives the same content_id. Throws Error naming every node that the opset cannot express, with the
+// one that does where there is one (gradients and fused nodes have none: export before passes), and
+// when the file would pass protobuf's 2 GiB.
+std::string export_model(const Model& model, const ExportOptions& options = {});
 
 // To a file, through publish(). Throws Error as above.
-Status export_model(Fs& fs, const std::string& path, const Model& model);
+Status export_model(Fs& fs, const std::string& path, const Model& model,
+                    const ExportOptions& options = {});
 
 }  // namespace ndtrain

@@ -1,39 +1,20 @@
 #include "framework/onnx/lower.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "framework/graph/op.h"
+#include "framework/onnx/opset_changes.h"
 #include "framework/onnx/own_functions.h"
 #include "framework/onnx/tensor_proto.h"
 
 namespace ndtrain {
 namespace {
 
-// Whether the opset that is written has it.
-bool is_onnx(std::string_view op) {
-  const OpDef* def = try_find_op(op);
-  return def && def->facts.onnx > 0 && def->facts.onnx <= kExportOpset;
-}
-
-// Attributes that opset 17 does not know, and the value at which they say nothing.
-struct NewAttribute {
-  std::string_view op, name;
-  int64_t neutral;
-};
-constexpr std::array<NewAttribute, 7> kNewAttributes = {{{"Cast", "saturate", 1},
-                                                         {"Resize", "antialias", 0},
-                                                         {"LpPool", "ceil_mode", 0},
-                                                         {"CastLike", "saturate", 1},
-                                                         {"QuantizeLinear", "saturate", 1},
-                                                         {"QuantizeLinear", "block_size", 0},
-                                                         {"DequantizeLinear", "block_size", 0}}};
-
 class Lowering {
  public:
-  Lowering(const Model& from, OnnxModel& to, Problems& problems)
-      : from_(from), to_(to), problems_(problems) {}
+  Lowering(const Model& from, ValueTypes& types, int opset, OnnxModel& to, Problems& problems)
+      : from_(from), types_(types), opset_(opset), to_(to), problems_(problems) {}
 
   void run() {
     for (const ModelNode& n : from_.nodes) {
@@ -44,6 +25,8 @@ class Lowering {
     }
   }
 
+  int least() const { return least_; }
+
  private:
   void add(const ModelNode& from) {
     OnnxNode n;
@@ -51,11 +34,14 @@ class Lowering {
     n.inputs = from.inputs;
     n.outputs = from.outputs;
     n.attrs = from.attrs;
-    n.opset = kExportOpset;
-    if (const OwnFunction* own = own_function_for(from)) {
+    n.opset = opset_;
+    const OpDef* def = try_find_op(n.op);
+    if (const OwnFunction* own = own_function_for(from, opset_)) {
       call(*own, n);
-    } else if (!is_onnx(n.op)) {
-      problems_.add(describe(n), ": opset ", kExportOpset, " has no operator ", n.op);
+    } else if (def == nullptr || def->facts.onnx == 0) {
+      problems_.add(describe(n), ": no opset has an operator ", n.op);
+      return;
+    } else if (!needs(n, def->facts.onnx, "operator ", n.op)) {
       return;
     } else {
       plain(n);
@@ -64,38 +50,79 @@ class Lowering {
     to_.nodes.push_back(std::move(n));
   }
 
+  // That n is written in `since` or later, for this of it.
+  template <typename... Parts>
+  bool needs(const OnnxNode& n, int since, const Parts&... what) {
+    if (opset_ >= since) return true;
+    if (since == kNever) {
+      problems_.add(describe(n), ": no opset from ", kLeastExportOpset, " on has ", what...);
+      return false;
+    }
+    least_ = std::max(least_, since);
+    problems_.add(describe(n), ": opset ", opset_, " has no ", what..., "; --opset ", since,
+                  " has it");
+    return false;
+  }
+
   void call(const OwnFunction& own, OnnxNode& n) {
+    check_type(n);
     n.domain = kOwnDomain;
     n.op = own.name;
     n.attrs = {};
     const bool there = std::ranges::any_of(
         to_.functions, [&](const OnnxFunction& f) { return f.name == own.name; });
-    if (!there) to_.functions.push_back(own.body());
+    if (!there) to_.functions.push_back(own.body(opset_));
     to_.opsets[kOwnDomain] = 1;
   }
 
   void plain(OnnxNode& n) {
+    check_type(n);
     drop_unset(n);
-    for (const char* name : {"to", "stash_type", "dtype"}) {
-      if (n.attrs.has(name) && n.attrs.i(name) == 0) {
-        n.attrs.erase(name);
-      } else if (n.attrs.has(name)) {
-        n.attrs.set(name, dtype_to_onnx(static_cast<DType>(n.attrs.i(name))));
-      }
-    }
-    for (const NewAttribute& a : kNewAttributes) {
-      if (n.op != a.op || !n.attrs.has(a.name)) continue;
-      if (n.attrs.i(a.name) != a.neutral) refuse(n, a.name);
+    name_dtypes(n);
+    for (const NewAttribute& a : new_attributes()) {
+      if (n.op != a.op || !n.attrs.has(a.name) || opset_ >= a.since) continue;
+      if (n.attrs.i(a.name) != a.neutral) needs(n, a.since, "attribute ", a.name);
       n.attrs.erase(a.name);
     }
+    for (const NewText& t : new_texts()) {
+      if (n.op != t.op || !n.attrs.has(t.attribute)) continue;
+      if (n.attrs.s(t.attribute) == t.text) needs(n, t.since, t.attribute, " ", t.text);
+    }
     if (n.op == "QuantizeLinear") quantize(n);
-    if (n.op == "AveragePool" || n.op == "LpPool") plain_dilations(n);
+    if (n.op == "AveragePool") plain_dilations(n, 19);
+    if (n.op == "LpPool") plain_dilations(n, 18);
     if (n.op == "Resize") resize(n);
     if (n.op == "GridSample") grid_sample(n);
-    if (n.op == "ScatterND" || n.op == "ScatterElements") scatter(n);
     if (n.op == "Split") split(n);
-    if (n.op == "Pad") pad(n);
+    // ONNX has no TopK without indices; import leaves out what nobody reads.
+    if (n.op == "TopK" && n.outputs.size() == 1) n.outputs.push_back(n.outputs[0] + "/indices");
+    if (n.op == "Pad" && has(n, 3)) needs(n, 18, "axes, and they are not known");
     if (n.op.starts_with("Reduce") && n.op != "ReduceSum") reduce(n);
+  }
+
+  // Data of input 0, and what comes of it.
+  void check_type(const OnnxNode& n) {
+    std::vector<std::string> values = {n.outputs.empty() ? "" : n.outputs[0]};
+    if (!n.inputs.empty()) values.push_back(n.inputs[0]);
+    for (const std::string& value : values) {
+      const TensorType* type = value.empty() ? nullptr : types_.find(value);
+      if (type == nullptr) continue;
+      const int since = opset_of_type(n.op, type->dtype);
+      if (!needs(n, since, n.op, " of ", name_of(type->dtype))) return;
+    }
+  }
+
+  // As ONNX numbers types, where they are said.
+  static void name_dtypes(OnnxNode& n) {
+    for (const char* name : {"to", "stash_type", "dtype", "output_dtype"}) {
+      if (!n.attrs.has(name)) continue;
+      const auto type = static_cast<DType>(n.attrs.i(name));
+      if (type == DType::kNone) {
+        n.attrs.erase(name);
+      } else {
+        n.attrs.set(name, dtype_to_onnx(type));
+      }
+    }
   }
 
   // "" and {} stand for absent inside a Model.
@@ -113,10 +140,6 @@ class Lowering {
     if (automatic) n.attrs.erase("pads");
   }
 
-  void refuse(const OnnxNode& n, std::string_view attribute) {
-    problems_.add(describe(n), ": opset ", kExportOpset, " has no attribute ", attribute);
-  }
-
   // The values of input i where the model states them.
   std::optional<Ints> known(const OnnxNode& n, size_t i) const {
     const std::string& name = n.inputs[i];
@@ -132,69 +155,52 @@ class Lowering {
   }
 
   void quantize(OnnxNode& n) {
-    if (!n.attrs.has("output_dtype")) return;
-    const auto type = static_cast<DType>(n.attrs.i("output_dtype"));
+    if (!n.attrs.has("output_dtype") || opset_ >= 21) return;
+    const int64_t type = n.attrs.i("output_dtype");
     n.attrs.erase("output_dtype");
     // The zero point states it, else it is u8.
-    if (type != DType::kNone && type != DType::kU8 && !has(n, 2)) refuse(n, "output_dtype");
+    if (type != dtype_to_onnx(DType::kU8) && !has(n, 2)) needs(n, 21, "attribute output_dtype");
   }
 
-  void plain_dilations(OnnxNode& n) {
-    if (!n.attrs.has("dilations")) return;
+  void plain_dilations(OnnxNode& n, int since) {
+    if (!n.attrs.has("dilations") || opset_ >= since) return;
     const Ints& d = n.attrs.ints("dilations");
-    if (std::ranges::any_of(d, [](int64_t v) { return v != 1; })) refuse(n, "dilations");
+    if (std::ranges::any_of(d, [](int64_t v) { return v != 1; })) {
+      needs(n, since, "attribute dilations");
+    }
     n.attrs.erase("dilations");
   }
 
-  void refuse_value(const OnnxNode& n, const char* attribute) {
-    problems_.add(describe(n), ": opset ", kExportOpset, " has no ", attribute, " ",
-                  n.attrs.s(attribute));
-  }
-
   void resize(OnnxNode& n) {
-    if (n.attrs.has("axes")) refuse(n, "axes");
-    if (n.attrs.has("keep_aspect_ratio_policy")) {
-      if (n.attrs.s("keep_aspect_ratio_policy") != "stretch") refuse(n, "keep_aspect_ratio_policy");
-      n.attrs.erase("keep_aspect_ratio_policy");
-    }
-    constexpr const char* kWhere = "coordinate_transformation_mode";
-    if (!n.attrs.has(kWhere)) return;
-    const std::string& where = n.attrs.s(kWhere);
-    if (where == "half_pixel_symmetric" || where == "tf_half_pixel_for_nn") refuse_value(n, kWhere);
+    if (opset_ >= 18) return;
+    if (n.attrs.has("axes")) needs(n, 18, "attribute axes");
+    n.attrs.erase("keep_aspect_ratio_policy");
   }
 
   void grid_sample(OnnxNode& n) {
-    if (!n.attrs.has("mode")) return;
+    const TensorType* x = types_.find(n.inputs.at(0));
+    if (x && x->shape.rank() != 4) needs(n, 20, "GridSample of other than four dimensions");
+    if (!n.attrs.has("mode") || opset_ >= 20) return;
     const std::string mode = n.attrs.s("mode");
     if (mode == "linear") n.attrs.set("mode", std::string("bilinear"));
     if (mode == "cubic") n.attrs.set("mode", std::string("bicubic"));
   }
 
-  void scatter(OnnxNode& n) {
-    if (!n.attrs.has("reduction")) return;
-    const std::string& how = n.attrs.s("reduction");
-    if (how == "min" || how == "max") refuse_value(n, "reduction");
-  }
-
   // Up to opset 17 parts were equal or listed: see normalise().
-  void split(OnnxNode& n) { n.attrs.erase("num_outputs"); }
-
-  void pad(OnnxNode& n) {
-    if (n.attrs.has("mode") && n.attrs.s("mode") == "wrap") {
-      problems_.add(describe(n), ": opset ", kExportOpset, " has no mode wrap");
-    }
-    if (has(n, 3)) {
-      problems_.add(describe(n), ": opset ", kExportOpset, " has no axes, and they are not known");
-    }
+  void split(OnnxNode& n) {
+    n.attrs.erase("num_outputs");
+    if (opset_ < 18 || has(n, 1)) return;
+    n.attrs.set("num_outputs", static_cast<int64_t>(n.outputs.size()));
   }
 
   // Up to opset 17 axes were an attribute.
   void reduce(OnnxNode& n) {
+    if (opset_ >= 18) return;
     const bool noop = n.attrs.has("noop_with_empty_axes") && n.attrs.flag("noop_with_empty_axes");
     n.attrs.erase("noop_with_empty_axes");
     const std::optional<Ints> axes = has(n, 1) ? known(n, 1) : Ints{};
     if (noop || !axes) {
-      problems_.add(describe(n), ": opset ", kExportOpset, " needs axes that are known");
+      needs(n, 18, "axes that are computed");
       return;
     }
     n.inputs.resize(1);
@@ -202,6 +208,9 @@ class Lowering {
   }
 
   const Model& from_;
+  ValueTypes& types_;
+  const int opset_;
+  int least_ = kLeastExportOpset;
   OnnxModel& to_;
   Problems& problems_;
   std::map<std::string, Tensor> constants_;
@@ -209,8 +218,17 @@ class Lowering {
 
 }  // namespace
 
-void lower_nodes(const Model& from, OnnxModel& to, Problems& problems) {
-  Lowering(from, to, problems).run();
+void lower_nodes(const Model& from, ValueTypes& types, int opset, OnnxModel& to,
+                 Problems& problems) {
+  Lowering(from, types, opset, to, problems).run();
+}
+
+int least_opset(const Model& from, ValueTypes& types) {
+  OnnxModel unused;
+  Problems problems;
+  Lowering lowering(from, types, kLeastExportOpset, unused, problems);
+  lowering.run();
+  return lowering.least();
 }
 
 }  // namespace ndtrain

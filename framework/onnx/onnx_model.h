@@ -15,7 +15,7 @@ namespace ndtrain {
 
 inline constexpr int kMinIr = 3, kMaxIr = 14;
 inline constexpr int kMinOpset = 1, kMaxOpset = 28;
-inline constexpr int kExportIr = 8, kExportOpset = 17;
+inline constexpr int kLeastExportOpset = 17;  // up to kMaxOpset can be written
 
 struct OnnxNode {
   std::string domain;  // "" for ONNX's own, also where the file says ai.onnx

@@ -8,12 +8,12 @@ namespace {
 // Writes a function of x in the few ops it takes.
 class Body {
  public:
-  explicit Body(const char* name) {
+  Body(const char* name, int opset) : opset_(opset) {
     f_.domain = kOwnDomain;
     f_.name = name;
     f_.inputs = {"x"};
     f_.outputs = {"y"};
-    f_.opsets = {{"", kExportOpset}};
+    f_.opsets = {{"", opset}};
   }
 
   std::string apply(const char* op, std::vector<std::string> inputs, Attrs attrs = {}) {
@@ -37,24 +37,25 @@ class Body {
     n.inputs = std::move(inputs);
     n.outputs = {std::move(output)};
     n.attrs = std::move(attrs);
-    n.opset = kExportOpset;
+    n.opset = opset_;
     f_.nodes.push_back(std::move(n));
   }
 
+  int opset_;
   OnnxFunction f_;
 };
 
 // y = x/2 (1 + erf(x / sqrt 2))
-OnnxFunction gelu() {
-  Body b("Gelu");
+OnnxFunction gelu(int opset) {
+  Body b("Gelu", opset);
   const std::string erf = b.apply("Erf", {b.apply("Mul", {"x", b.number(0.70710678f)})});
   const std::string half = b.apply("Mul", {"x", b.number(0.5f)});
   return b.result("Mul", {half, b.apply("Add", {erf, b.number(1)})});
 }
 
 // y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-OnnxFunction gelu_tanh() {
-  Body b("GeluTanh");
+OnnxFunction gelu_tanh(int opset) {
+  Body b("GeluTanh", opset);
   const std::string square = b.apply("Mul", {"x", "x"});
   const std::string cube = b.apply("Mul", {square, "x"});
   const std::string inner = b.apply("Add", {"x", b.apply("Mul", {cube, b.number(0.044715f)})});
@@ -64,16 +65,16 @@ OnnxFunction gelu_tanh() {
 }
 
 // y = x tanh(softplus(x))
-OnnxFunction mish() {
-  Body b("Mish");
+OnnxFunction mish(int opset) {
+  Body b("Mish", opset);
   return b.result("Mul", {"x", b.apply("Tanh", {b.apply("Softplus", {"x"})})});
 }
 
 std::span<const OwnFunction> table() {
   static const std::vector<OwnFunction> functions = {
-      {"Gelu", "Gelu", {{"approximate", std::string("none")}}, gelu},
-      {"GeluTanh", "Gelu", {{"approximate", std::string("tanh")}}, gelu_tanh},
-      {"Mish", "Mish", {}, mish},
+      {"Gelu", "Gelu", 19, {{"approximate", std::string("none")}}, gelu},
+      {"GeluTanh", "Gelu", 19, {{"approximate", std::string("tanh")}}, gelu_tanh},
+      {"Mish", "Mish", 17, {}, mish},
   };
   return functions;
 }
@@ -85,9 +86,9 @@ const OwnFunction* own_function_named(std::string_view name) {
   return it == table().end() ? nullptr : &*it;
 }
 
-const OwnFunction* own_function_for(const ModelNode& node) {
+const OwnFunction* own_function_for(const ModelNode& node, int opset) {
   for (const OwnFunction& f : table()) {
-    if (f.op != node.op) continue;
+    if (f.op != node.op || opset > f.until) continue;
     // A Model written by hand may leave the default out.
     const bool tanh = node.attrs.has("approximate") && node.attrs.s("approximate") == "tanh";
     if ((f.name == "GeluTanh") == tanh) return &f;

@@ -1,6 +1,6 @@
 // Ops of ours that ONNX has only since opset 18 or later. They are exported as calls of functions
-// in our domain, with their bodies in opset 17, so that any runtime computes them; import takes the
-// calls back as the ops they stand for.
+// in our domain to opsets that have them not, with their bodies in that opset, so that any runtime
+// computes them; import takes the calls back as the ops they stand for.
 #pragma once
 
 #include <string_view>
@@ -14,12 +14,13 @@ inline constexpr const char* kOwnDomain = "ndtrain";
 struct OwnFunction {
   std::string_view name;  // of the function
   std::string_view op;    // with exactly these attributes
+  int until;              // the last opset that does not have it
   Attrs attrs;
-  OnnxFunction (*body)();
+  OnnxFunction (*body)(int opset);
 };
 
 const OwnFunction* own_function_named(std::string_view name);
-// Null where the op is an ordinary one of opset 17, or none.
-const OwnFunction* own_function_for(const ModelNode& node);
+// Null where `opset` has the op, or it is none of these.
+const OwnFunction* own_function_for(const ModelNode& node, int opset);
 
 }  // namespace ndtrain

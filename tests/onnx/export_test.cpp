@@ -5,6 +5,7 @@
 
 #include "framework/core/publish.h"
 #include "framework/onnx/metadata.h"
+#include "framework/onnx/onnx_model.h"
 #include "framework/onnx/tensor_file.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/onnx/model_proto.h"
@@ -21,9 +22,9 @@ onnx::ModelProto exported(const Model& model) {
   return m;
 }
 
-std::string export_refusal(const Model& model) {
+std::string export_refusal(const Model& model, const ExportOptions& options = {}) {
   try {
-    export_model(model);
+    export_model(model, options);
     return "";
   } catch (const Error& e) {
     return e.what();
@@ -72,6 +73,53 @@ TEST(Export, WritesNewerFormsInOpset17) {
   EXPECT_EQ(nodes.count("ReduceMax"), 0u);  // reduced over nothing
   EXPECT_EQ(nodes.at("GeluTanh")->domain(), "ndtrain");
   EXPECT_EQ(m.functions_size(), 2);
+}
+
+TEST(Export, WritesNewerFormsAsTheyAreWhereTheOpsetHasThem) {
+  onnx::ModelProto m;
+  ASSERT_TRUE(m.ParseFromString(export_model(import_proto(newer_forms()), {.opset = kMaxOpset})));
+  EXPECT_EQ(m.ir_version(), 14);
+  EXPECT_EQ(m.opset_import_size(), 1);
+  EXPECT_EQ(m.opset_import(0).version(), kMaxOpset);
+  EXPECT_EQ(m.functions_size(), 0);
+  std::map<std::string, const onnx::NodeProto*> nodes;
+  for (const auto& n : m.graph().node()) nodes[n.op_type()] = &n;
+  EXPECT_EQ(nodes.at("ReduceMean")->input_size(), 2);
+  EXPECT_EQ(nodes.count("Gelu"), 1u);
+}
+
+// Of convolutions bf16 is an input since opset 22.
+TEST(Export, TakesTheFirstOpsetThatSaysTheModel) {
+  Model model;
+  model.inputs = {{"x", DType::kBF16, {kBatch, 1, 2, 2}}};
+  model.initialisers["w"] = Tensor::from_doubles({DType::kBF16, {1, 1, 1, 1}}, std::vector{2.0});
+  model.nodes = {{"Conv", {"x", "w"}, {"y"}, {}}};
+  model.outputs = {"y"};
+  EXPECT_EQ(exported(model).opset_import(0).version(), 22);
+  model.inputs[0].dtype = DType::kF16;
+  model.initialisers["w"] = Tensor::from_doubles({DType::kF16, {1, 1, 1, 1}}, std::vector{2.0});
+  EXPECT_EQ(exported(model).opset_import(0).version(), 17);
+}
+
+TEST(Export, WritesAllOutputsThatOnnxAsksFor) {
+  onnx::ModelProto m = empty_model();
+  add_input(m, "x", {-1, 5});
+  add_ints(m, "k", {1}, {2});
+  add_node(m, "TopK", {"x", "k"}, {"y", "places"});
+  add_output(m, "y");
+  const Model model = import_proto(m);
+  EXPECT_EQ(model.nodes.at(0).outputs.size(), 1U) << "nobody reads the places";
+  const onnx::ModelProto again = exported(model);
+  EXPECT_EQ(again.graph().node(0).output_size(), 2);
+  EXPECT_EQ(content_id(import_proto(again)), content_id(model));
+}
+
+TEST(Export, RefusesOpsetsThatItDoesNotWrite) {
+  const Model model = import_proto(one_node("Relu"));
+  for (const int opset : {16, kMaxOpset + 1}) {
+    EXPECT_THAT(export_refusal(model, {.opset = opset}),
+                HasSubstr("opset " + std::to_string(opset) + " cannot be written, only 17 to 28"));
+  }
 }
 
 TEST(Export, ComputesTheSame) {

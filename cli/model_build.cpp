@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/computing_args.h"
+#include "cli/opset_args.h"
 #include "cli/suggest.h"
 #include "cli/verb.h"
 #include "models/zoo.h"
@@ -39,6 +40,7 @@ void declare_model_build(ArgsSpec& args) {
   args.flag("depth", "vit: layers", "N", "4");
   args.flag("width", "vit: features of a token", "N", "192");
   args.flag("heads", "vit: attention heads", "N", "3");
+  declare_opset(args);
   declare_seed(args);
 }
 
@@ -55,7 +57,7 @@ int run_model_build(Context& context, const Args& args) {
   file.preprocess.img_size = static_cast<int>(img_size);
   file.preprocess.resize = resize_for_crop_pct(file.preprocess.img_size, kCropShare);
   file.preprocess_declared = true;
-  save_model(context.fs(), out, file);
+  save_model(context.fs(), out, file, export_options(args));
   const Json json = {{"file", out},
                      {"id", to_hex(file.id())},
                      {"parameters", parameter_count(file.model)},

@@ -1,6 +1,7 @@
 #include <sstream>
 
 #include "cli/dim_args.h"
+#include "cli/opset_args.h"
 #include "cli/verb.h"
 #include "framework/core/distinct_names.h"
 #include "framework/core/log.h"
@@ -61,7 +62,8 @@ void declare_preprocessing(const Args& args, Preprocess& p) {
 }
 
 ImportOptions import_options(const Args& args) {
-  ImportOptions options{.external_data = args.on("external-data"), .dims = dims_of(args)};
+  ImportOptions options{
+      .external_data = args.on("external-data"), .dims = dims_of(args)};
   if (args.has("img-size")) {
     options.image_side = [side = args.integer("img-size")](const auto&) { return side; };
   }
@@ -106,6 +108,7 @@ void declare_model_import(ArgsSpec& args) {
   args.flag("std", "three numbers, for pixels in 0 to 1 (default: ImageNet's)", "R,G,B");
   args.flag("layout", "nchw or nhwc (default: as the input's shape is)", "NAME");
   args.flag("classes", "a file of class names, one per line", "FILE");
+  declare_opset(args);
   declare_dims(args);
   args.flag("external-data", "let the model read weights from other files in its directory");
 }
@@ -120,7 +123,7 @@ int run_model_import(Context& context, const Args& args) {
   if (args.has("classes")) {
     file.classes = class_names(context.fs(), args.text("classes"), file.outputs());
   }
-  save_model(context.fs(), out, file);
+  save_model(context.fs(), out, file, export_options(args));
   const Json json = {{"file", out},
                      {"id", to_hex(file.id())},
                      {"classes", file.classes.size()},

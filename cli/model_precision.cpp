@@ -1,6 +1,7 @@
 #include "cli/model_precision.h"
 
 #include "cli/computing_args.h"
+#include "cli/opset_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "framework/onnx/metadata.h"
@@ -78,6 +79,7 @@ void declare_model_quantize(ArgsSpec& args) {
   args.flag("classifier",
             "the classifier too: for a model that nobody will train further (default: f32 from "
             "there on)");
+  declare_opset(args);
   args.flag("external-data", "let the model read weights from other files in its directory");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
   declare_computing(args);
@@ -99,7 +101,7 @@ int run_model_quantize(Context& context, const Args& args) {
                        context.device(), context.progress());
   metadata::set_digest(file.model, metadata::kParent, parent);
   file.preprocess_declared = true;
-  save_model(context.fs(), out, file);
+  save_model(context.fs(), out, file, export_options(args));
   const Json json = {
       {"file", out}, {"id", to_hex(file.id())}, {"precision", std::string(ndtrain::name_of(p))}};
   context.print(json, table(json));

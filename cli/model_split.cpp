@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/computing_args.h"
+#include "cli/opset_args.h"
 #include "cli/verb.h"
 #include "framework/pipeline/planner/stage_models.h"
 #include "framework/train/head.h"
@@ -37,7 +38,7 @@ int split_into_stages(Context& context, const Args& args, const ModelFile& file)
     part.model = models[s];
     part.classes = s + 1 == models.size() ? file.classes : std::vector<std::string>();
     const std::string path = join(out, "stage" + std::to_string(s) + ".onnx");
-    save_model(context.fs(), path, part);
+    save_model(context.fs(), path, part, export_options(args));
     std::vector<std::string> inputs;
     for (const ModelInput& in : part.model.inputs) inputs.push_back(in.name);
     text += fmt::format("{}: {} -> {}\n", path, fmt::join(inputs, ", "),
@@ -61,6 +62,7 @@ void declare_model_split(ArgsSpec& args) {
   args.flag("feature-dtype", "f16 or f32: what crosses the cut", "TYPE", "f32");
   args.flag("o,out", "the directory for extractor.onnx and head.onnx, or the stages (required)",
             "DIR");
+  declare_opset(args);
   declare_seed(args);
 }
 
@@ -79,10 +81,10 @@ int run_model_split(Context& context, const Args& args) {
   ModelFile part = file;
   part.model = t.extractor;
   part.classes.clear();
-  save_model(context.fs(), join(out, "extractor.onnx"), part);
+  save_model(context.fs(), join(out, "extractor.onnx"), part, export_options(args));
   part.model = t.head;
   part.classes = file.classes;
-  save_model(context.fs(), join(out, "head.onnx"), part);
+  save_model(context.fs(), join(out, "head.onnx"), part, export_options(args));
   const Json json = {{"extractor", join(out, "extractor.onnx")},
                      {"head", join(out, "head.onnx")},
                      {"features", t.features},

@@ -1,7 +1,6 @@
 #include "ndp/jobs/model_file.h"
 
 #include "framework/graph/precision.h"
-#include "framework/onnx/export.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -69,12 +68,13 @@ ModelFile load_model(Fs& fs, const std::string& path, ImportOptions options) {
   return f;
 }
 
-void save_model(Fs& fs, const std::string& path, const ModelFile& file) {
+void save_model(Fs& fs, const std::string& path, const ModelFile& file,
+                const ExportOptions& options) {
   Model m = file.model;
   for (const auto& [key, value] : to_metadata(file.preprocess)) m.metadata[key] = value;
   m.metadata.erase(metadata::kClasses);
   if (!file.classes.empty()) metadata::set_classes(m, file.classes);
-  export_model(fs, path, m).or_throw();
+  export_model(fs, path, m, options).or_throw();
 }
 
 Digest extractor_id(const Model& extractor, const Preprocess& preprocess) {

@@ -7,6 +7,7 @@
 
 #include "framework/core/fs.h"
 #include "framework/graph/model.h"
+#include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
 #include "framework/onnx/metadata.h"
 #include "ndp/photos/preprocess.h"
@@ -32,7 +33,8 @@ struct ModelFile {
 ModelFile load_model(Fs& fs, const std::string& path, ImportOptions options = {});
 
 // Writes classes, preprocessing and whatever else `model.metadata` holds.
-void save_model(Fs& fs, const std::string& path, const ModelFile& file);
+void save_model(Fs& fs, const std::string& path, const ModelFile& file,
+                const ExportOptions& options = {});
 
 // SHA-256 over the extractor as imported, its weights, the preprocessing, the precision of its
 // outputs and the one it declares to compute in: keys every feature.

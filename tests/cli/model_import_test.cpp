@@ -100,6 +100,26 @@ TEST_F(ModelImport, DimensionsAreGivenByName) {
   EXPECT_THAT(o.err, HasSubstr("height is 4 already"));
 }
 
+TEST_F(ModelImport, IsWrittenInTheOpsetThatIsAskedFor) {
+  const auto opset_of = [&](const std::string& name) {
+    onnx::ModelProto m;
+    EXPECT_TRUE(m.ParseFromString(real_fs().read(at(name)).or_throw()));
+    return m.opset_import(0).version();
+  };
+  ASSERT_EQ(run({"model", "build", "tinynet", "--opset", "23", "-o", "m.onnx"}).code, 0);
+  EXPECT_EQ(opset_of("m.onnx"), 23);
+  ASSERT_EQ(run({"model", "import", "m.onnx", "-o", "a.onnx"}).code, 0);
+  EXPECT_EQ(opset_of("a.onnx"), 17) << "what is in it takes no more";
+  ASSERT_EQ(run({"model", "import", "a.onnx", "--opset", "28", "-o", "b.onnx"}).code, 0);
+  EXPECT_EQ(opset_of("b.onnx"), 28);
+  EXPECT_EQ(load_model(real_fs(), at("b.onnx")).id(), load_model(real_fs(), at("m.onnx")).id());
+  for (const char* wrong : {"16", "29", "x"}) {
+    const Outcome o = run({"model", "import", "m.onnx", "--opset", wrong, "-o", "c.onnx"});
+    EXPECT_EQ(o.code, 2) << wrong;
+    EXPECT_THAT(o.err, HasSubstr("--opset")) << wrong;
+  }
+}
+
 TEST_F(ModelImport, ThePreprocessingIsAsTheFlagsSay) {
   ASSERT_EQ(run({"model", "build", "tinynet", "--classes", "4", "-o", "m.onnx"}).code, 0);
   const auto import = [&](std::vector<std::string> flags) {

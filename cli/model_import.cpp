@@ -1,6 +1,7 @@
 #include <sstream>
 
 #include "cli/dim_args.h"
+#include "cli/input_args.h"
 #include "cli/opset_args.h"
 #include "cli/verb.h"
 #include "framework/core/distinct_names.h"
@@ -63,7 +64,7 @@ void declare_preprocessing(const Args& args, Preprocess& p) {
 
 ImportOptions import_options(const Args& args) {
   ImportOptions options{
-      .external_data = args.on("external-data"), .dims = dims_of(args)};
+      .external_data = args.on("external-data"), .dims = dims_of(args), .inputs = inputs_of(args)};
   if (args.has("img-size")) {
     options.image_side = [side = args.integer("img-size")](const auto&) { return side; };
   }
@@ -110,6 +111,7 @@ void declare_model_import(ArgsSpec& args) {
   args.flag("classes", "a file of class names, one per line", "FILE");
   declare_opset(args);
   declare_dims(args);
+  declare_inputs(args);
   args.flag("external-data", "let the model read weights from other files in its directory");
 }
 

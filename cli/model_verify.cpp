@@ -5,6 +5,7 @@
 
 #include "cli/computing_args.h"
 #include "cli/dim_args.h"
+#include "cli/input_args.h"
 #include "cli/model_precision.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
@@ -54,6 +55,7 @@ void declare_model_verify(ArgsSpec& args) {
   args.flag("interpreter", "run the double reference instead of a backend");
   args.flag("external-data", "let the model read weights from other files in its directory");
   declare_dims(args);
+  declare_inputs(args);
   declare_precision_flags(args);
   args.flag("against", "with --precision: the f32 model that FILE was quantised from", "FILE");
   args.flag("photos", "with --precision: at most so many are compared", "N", "1000");
@@ -64,9 +66,10 @@ void declare_model_verify(ArgsSpec& args) {
 
 int run_model_verify(Context& context, const Args& args) {
   if (args.has("precision")) return verify_precision(context, args);
-  const Model model =
-      import_model(context.fs(), args.required("FILE"),
-                   {.external_data = args.on("external-data"), .dims = dims_of(args)});
+  const Model model = import_model(context.fs(), args.required("FILE"),
+                                   {.external_data = args.on("external-data"),
+                                    .dims = dims_of(args),
+                                    .inputs = inputs_of(args)});
   const TestData data = read_test_data(context.fs(), args.required("data"), model).or_throw();
   const Graph g = bind(model, data.batch, data.known);
   std::vector<Tensor> got;

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "framework/core/fs.h"
 #include "framework/graph/model.h"
@@ -16,6 +17,9 @@ struct ImportOptions {
   // input stays the batch unless it is named here; any other must be, but for what image_side says.
   // A name that no input has is refused.
   std::map<std::string, int64_t> dims = {};
+  // Inputs that are constants: one number for all elements or one for each, in the type and shape
+  // that the file declares. A name that no input has is refused.
+  std::map<std::string, std::vector<double>> inputs = {};
   // Given the file's metadata, the height and width of the images that a model takes: of its only
   // input where that is N x 3 x H x W or N x H x W x 3, if they are symbolic. Null: they must be
   // named.

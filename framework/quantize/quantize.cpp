@@ -141,7 +141,9 @@ Quantization quantize(const Model& model, std::span<const Tensor> batches, const
                       const QuantizeOptions& options,
                       const std::function<void(const std::string&)>& say) {
   if (model.inputs.size() != 1) {
-    throw Error("the model takes ", model.inputs.size(), " inputs; a photo model has one");
+    throw Error("the model takes ", model.inputs.size(),
+                " inputs; a photo model has one: give the others by ndtrain model import --input "
+                "NAME=VALUE");
   }
   return Quantizer(model, batches, device, options, say).run();
 }

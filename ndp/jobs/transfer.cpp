@@ -45,7 +45,9 @@ TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::str
                                const std::string& head, const std::string& freeze,
                                DType cache_dtype, uint64_t seed, const std::string& cut) {
   if (from.model.inputs.size() != 1) {
-    throw Error(from.path, ": takes ", from.model.inputs.size(), " inputs; a photo model has one");
+    throw Error(from.path, ": takes ", from.model.inputs.size(),
+                " inputs; a photo model has one: give the others by ndtrain model import --input "
+                "NAME=VALUE");
   }
   TransferModel t;
   t.whole = with_head(from, classes, head, seed);

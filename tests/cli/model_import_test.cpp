@@ -120,6 +120,39 @@ TEST_F(ModelImport, IsWrittenInTheOpsetThatIsAskedFor) {
   }
 }
 
+TEST_F(ModelImport, InputsBesideThePhotosAreGivenAsConstants) {
+  onnx::ModelProto m;
+  ASSERT_TRUE(m.ParseFromString(export_model(build_model("tinynet", {.classes = 5}))));
+  const std::string output = m.graph().output(0).name();
+  onnx::ValueInfoProto& in = *m.mutable_graph()->add_input();
+  in.set_name("temperature");
+  in.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  in.mutable_type()->mutable_tensor_type()->mutable_shape()->add_dim()->set_dim_value(1);
+  onnx::NodeProto& n = *m.mutable_graph()->add_node();
+  n.set_op_type("Div");
+  n.add_input(output);
+  n.add_input("temperature");
+  n.add_output("scaled");
+  m.mutable_graph()->mutable_output(0)->set_name("scaled");
+  write("m.onnx", m.SerializeAsString());
+  Outcome o = run({"model", "import", "m.onnx", "--input", "temperature=2.5", "-o", "a.onnx"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(load_model(real_fs(), at("a.onnx")).model.inputs.size(), 1U);
+  o = run({"model", "import", "m.onnx", "--input", "warmth=2", "-o", "b.onnx"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("no input 'warmth'"), HasSubstr("temperature")));
+  for (const char* wrong : {"temperature", "temperature=", "=2", "temperature=hot"}) {
+    o = run({"model", "import", "m.onnx", "--input", wrong, "-o", "b.onnx"});
+    EXPECT_EQ(o.code, 2) << wrong;
+    EXPECT_THAT(o.err, HasSubstr("--input")) << wrong;
+  }
+  // Left open, the model takes two inputs, and whoever needs photos alone says how to give one.
+  ASSERT_EQ(run({"model", "import", "m.onnx", "-o", "two.onnx"}).code, 0);
+  o = run({"model", "split", "two.onnx", "-o", "parts"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("ndtrain model import --input NAME=VALUE"));
+}
+
 TEST_F(ModelImport, ThePreprocessingIsAsTheFlagsSay) {
   ASSERT_EQ(run({"model", "build", "tinynet", "--classes", "4", "-o", "m.onnx"}).code, 0);
   const auto import = [&](std::vector<std::string> flags) {

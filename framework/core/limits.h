@@ -13,6 +13,8 @@ inline constexpr int64_t kModelFile = (int64_t{2} << 30) - 1;  // bytes; protobu
 inline constexpr int64_t kModelNodes = 1 << 20;                // nodes after inlining
 inline constexpr int64_t kAttentionMask = 1 << 22;             // queries x keys of a causal mask
 inline constexpr int kFunctionDepth = 32;                      // nested local functions
+inline constexpr int kGraphDepth = 16;       // nested branches and bodies of loops
+inline constexpr int64_t kLoopTrips = 1024;  // of a Loop that is unrolled
 
 inline constexpr int64_t kPhotoFile = int64_t{256} << 20;  // bytes of one photo file
 inline constexpr int64_t kPhotoSide = 32768;               // pixels

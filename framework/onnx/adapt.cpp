@@ -1,9 +1,13 @@
 #include "framework/onnx/adapt.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
+#include "framework/core/limits.h"
 #include "framework/graph/op.h"
+#include "framework/onnx/batch_free.h"
+#include "framework/onnx/control_flow.h"
 #include "framework/onnx/own_functions.h"
 
 namespace ndtrain {
@@ -39,7 +43,7 @@ ValueFact infer_fact(const ModelNode& n, const std::map<std::string, ValueFact>&
   return out;
 }
 
-class Adapter {
+class Adapter : private Unfolding {
  public:
   Adapter(const OnnxModel& from, Model& to, Problems& problems)
       : from_(from), to_(to), problems_(problems), types_(to, kTypicalBatch) {
@@ -53,20 +57,68 @@ class Adapter {
       facts_[name] = {t.type().dtype, t.shape().rank()};
       names_.insert(name);
     }
-    for (const OnnxNode& n : from.nodes) {
-      names_.insert(n.outputs.begin(), n.outputs.end());
-      used_.insert(n.inputs.begin(), n.inputs.end());
-    }
+    learn_names(from);
     for (const OnnxValue& v : from.outputs) used_.insert(v.name);
   }
 
   void run() {
-    for (const OnnxNode& n : from_.nodes) {
-      if (accepts(n)) add(n);
-    }
+    for (const OnnxNode& n : from_.nodes) take(n);
   }
 
  private:
+  // Those of branches and bodies too, which are used as often as they come.
+  void learn_names(const OnnxGraph& g) {
+    for (const OnnxNode& n : g.nodes) {
+      names_.insert(n.outputs.begin(), n.outputs.end());
+      used_.insert(n.inputs.begin(), n.inputs.end());
+      for (const auto& [attribute, inner] : n.graphs) {
+        learn_names(*inner);
+        for (const OnnxValue& v : inner->outputs) used_.insert(v.name);
+      }
+    }
+  }
+
+  void take(OnnxNode n) {
+    if (!accepts(n)) return;
+    if (!is_control_flow(n)) return adapt(std::move(n));
+    // Of a model that is refused already values are not known.
+    if (!problems_.empty()) return;
+    try {
+      unfold(n, *this);
+    } catch (const Error& e) {
+      if (problems_.empty()) refuse(n, e.what());  // else a node within it was
+    }
+  }
+
+  void count() const {
+    const size_t made = to_.nodes.size() + to_.initialisers.size();
+    if (static_cast<int64_t>(made) > limits::kModelNodes) {
+      throw Error("makes more than ", limits::kModelNodes, " nodes and constants of the model");
+    }
+  }
+
+  void add(OnnxNode n) override {
+    count();
+    used_.insert(n.inputs.begin(), n.inputs.end());
+    used_.insert(n.outputs.begin(), n.outputs.end());
+    take(std::move(n));
+  }
+  void add_constant(const std::string& name, Tensor value) override {
+    count();
+    facts_[name] = {value.type().dtype, value.shape().rank()};
+    to_.initialisers.emplace(name, std::move(value));
+  }
+  std::string fresh(const std::string& hint) override {
+    std::string name = hint;
+    while (!names_.insert(name).second) name = hint + "#" + std::to_string(++repeats_[hint]);
+    return name;
+  }
+  const Tensor* known(const std::string& value) override {
+    if (!problems_.empty()) throw Error("what is refused before it may decide it");
+    if (!batch_free_) batch_free_.emplace(to_);
+    return batch_free_->find(value);
+  }
+
   bool accepts(const OnnxNode& n) {
     const size_t before = refused_;
     const bool own = n.domain == kOwnDomain && own_function_named(n.op) != nullptr;
@@ -93,7 +145,7 @@ class Adapter {
     problems_.add(describe(n), ": ", why);
   }
 
-  void add(OnnxNode n) {
+  void adapt(OnnxNode n) {
     drop_absent(n);
     // The number of outputs says what these two mean.
     if (n.op != "Split" && n.op != "BatchNormalization") drop_unread(n);
@@ -128,11 +180,14 @@ class Adapter {
 
   static bool apply(const AdaptRule& rule, Adaptation& a) {
     if (!rule.ops.empty() && std::ranges::find(rule.ops, a.node.op) == rule.ops.end()) return false;
-    if (a.node.opset < rule.since || a.node.opset > rule.until) return false;
+    const bool foreign = !a.node.domain.empty();  // which has one version
+    if (!foreign && (a.node.opset < rule.since || a.node.opset > rule.until)) return false;
     try {
-      rule.apply(a);
+      if (!foreign || !a.refused_before()) rule.apply(a);
     } catch (const std::out_of_range&) {  // of Adaptation::input()
       a.refuse("has only " + std::to_string(a.node.inputs.size()) + " inputs");
+    } catch (const Error& e) {
+      a.refuse(e.what());
     }
     return true;
   }
@@ -146,8 +201,8 @@ class Adapter {
     }
     for (const AdaptRule& rule : microsoft_rules()) {
       if (std::ranges::find(rule.ops, a.node.op) != rule.ops.end()) {
-        rule.apply(a);
-        return true;
+        apply(rule, a);
+        return !a.refused();
       }
     }
     problems_.add(original, ": operator ", a.node.op, " of domain ", a.node.domain,
@@ -220,77 +275,12 @@ class Adapter {
   std::map<std::string, ValueFact> facts_;
   std::set<std::string> names_, used_;
   GrowingTypes types_;
+  std::optional<BatchFree> batch_free_;
+  std::map<std::string, int> repeats_;  // of names that were asked for
   size_t refused_ = 0;
 };
 
 }  // namespace
-
-void Adaptation::set_input(size_t i, std::string name) {
-  if (node.inputs.size() <= i) node.inputs.resize(i + 1);
-  node.inputs[i] = std::move(name);
-}
-
-ValueFact Adaptation::fact(const std::string& value) const {
-  const auto it = facts_.find(value);
-  return it == facts_.end() ? ValueFact{} : it->second;
-}
-
-std::string Adaptation::fresh(const std::string& hint) {
-  const std::string stem = (node.outputs.empty() ? node.op : node.outputs[0]) + "/" + hint;
-  std::string name = stem;
-  for (int n = 1; !names_.insert(name).second; ++n) name = stem + "#" + std::to_string(n);
-  return name;
-}
-
-std::string Adaptation::constant(const Ints& values) { return constant(Tensor::i64(values)); }
-
-// Float initialisers are weights, and this is none.
-std::string Adaptation::constant(Tensor value) {
-  if (is_float(value.type().dtype)) return before("Constant", {}, {{"value", std::move(value)}});
-  const std::string name = fresh("constant");
-  facts_[name] = {value.type().dtype, value.shape().rank()};
-  model_.initialisers.emplace(name, std::move(value));
-  return name;
-}
-
-std::string Adaptation::number(double value, const std::string& like) {
-  DType dtype = fact(like).dtype;
-  if (dtype == DType::kNone) dtype = DType::kF32;
-  return constant(Tensor::from_doubles({dtype, Shape{}}, std::span(&value, 1)));
-}
-
-void Adaptation::become(std::string op, std::vector<std::string> inputs, Attrs attrs) {
-  node.op = std::move(op);
-  node.inputs = std::move(inputs);
-  node.attrs = std::move(attrs);
-}
-
-std::string Adaptation::before(std::string op, std::vector<std::string> inputs, Attrs attrs) {
-  const std::string name = fresh(op);
-  model_.nodes.push_back({std::move(op), std::move(inputs), {name}, std::move(attrs)});
-  return name;
-}
-
-void Adaptation::after(size_t k, std::string op, std::vector<std::string> more_inputs,
-                       Attrs attrs) {
-  const std::string name = fresh(node.op);
-  more_inputs.insert(more_inputs.begin(), name);
-  following_.insert(
-      following_.begin(),
-      {std::move(op), std::move(more_inputs), {node.outputs.at(k)}, std::move(attrs)});
-  node.outputs[k] = name;
-}
-
-void Adaptation::give(size_t k, const std::string& value) {
-  if (k >= node.outputs.size() || node.outputs[k].empty()) return;
-  model_.nodes.push_back({"Identity", {value}, {node.outputs[k]}, {}});
-}
-
-// Of a model that is refused already, what follows says nothing new.
-void Adaptation::refuse(const std::string& why) {
-  problems_.add(describe(node), ": ", why);
-  refused_ = true;
-}
 
 void adapt_nodes(const OnnxModel& from, Model& to, Problems& problems) {
   Adapter(from, to, problems).run();

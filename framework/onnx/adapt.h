@@ -61,6 +61,9 @@ class Adaptation {
   std::string number(double value, const std::string& like);
   // Appends a node before this one (or, with after(), behind it) and returns its only output.
   std::string before(std::string op, std::vector<std::string> inputs, Attrs attrs = {});
+  // The same of a node that has several.
+  std::vector<std::string> several_before(std::string op, std::vector<std::string> inputs,
+                                          size_t outputs, Attrs attrs = {});
   // From now on this node's output k is a new value, and `op` computes the old name from it.
   void after(size_t k, std::string op, std::vector<std::string> more_inputs = {}, Attrs attrs = {});
   // This node is `op` of `inputs` from now on, with these attributes and its own outputs.
@@ -95,7 +98,7 @@ struct AdaptRule {
 
 std::span<const AdaptRule> onnx_rules();       // applied in this order
 std::span<const AdaptRule> composite_rules();  // behind these: operators that are others
-std::span<const AdaptRule> microsoft_rules();  // nodes of domain com.microsoft that equal ours
+std::span<const AdaptRule> microsoft_rules();  // nodes of domain com.microsoft
 
 // Attention as products and Softmax, or refused.
 void adapt_attention(Adaptation& a);

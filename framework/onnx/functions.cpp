@@ -42,7 +42,16 @@ class Inliner {
       return;
     }
     count();
+    for (auto& [name, graph] : n.graphs) graph = inlined(*graph);
     result_.push_back(std::move(n));
+  }
+
+  std::shared_ptr<const OnnxGraph> inlined(OnnxGraph graph) {
+    std::vector<OnnxNode> outer = std::exchange(result_, {});
+    std::vector<OnnxNode> calls = std::move(graph.nodes);
+    for (OnnxNode& n : calls) add(std::move(n));
+    graph.nodes = std::exchange(result_, std::move(outer));
+    return std::make_shared<const OnnxGraph>(std::move(graph));
   }
 
   // Calls count too: functions of nothing but calls would double for ever.
@@ -122,6 +131,20 @@ class Inliner {
     std::ranges::for_each(n.outputs, rename);
     for (const auto& [name, from] : inner.references) take(from, outer, f, name, n);
     n.references.clear();
+    for (auto& [name, graph] : n.graphs) {
+      OnnxGraph body = *graph;
+      for (auto* values : {&body.inputs, &body.outputs, &body.values}) {
+        for (OnnxValue& v : *values) rename(v.name);
+      }
+      body.initialisers.clear();
+      for (const auto& [weight, tensor] : graph->initialisers) {
+        std::string renamed = weight;
+        rename(renamed);
+        body.initialisers.emplace(renamed, tensor);
+      }
+      for (OnnxNode& b : body.nodes) b = body_node(b, outer, f, prefix, names);
+      graph = std::make_shared<const OnnxGraph>(std::move(body));
+    }
     return n;
   }
 

@@ -1,5 +1,5 @@
-// Replaces calls of a model's local functions by their bodies, nested ones too. Calls of our own
-// (see own_functions.h) stay.
+// Replaces calls of a model's local functions by their bodies, nested ones and those in branches
+// and loops too. Calls of our own (see own_functions.h) stay.
 #pragma once
 
 #include "framework/onnx/onnx_model.h"

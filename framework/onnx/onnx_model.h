@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -17,14 +18,17 @@ inline constexpr int kMinIr = 3, kMaxIr = 14;
 inline constexpr int kMinOpset = 1, kMaxOpset = 28;
 inline constexpr int kLeastExportOpset = 17;  // up to kMaxOpset can be written
 
+struct OnnxGraph;
+
 struct OnnxNode {
   std::string domain;  // "" for ONNX's own, also where the file says ai.onnx
   std::string op, overload, name;
   std::vector<std::string> inputs, outputs;
   Attrs attrs;
   std::map<std::string, std::string> references;   // attribute -> the function's attribute it takes
-  std::map<std::string, std::string> unsupported;  // attribute -> its kind: a graph, strings, …
-  int64_t opset = 0;                               // of the node's domain; 0: not imported
+  std::map<std::string, std::string> unsupported;  // attribute -> its kind: strings, a type, …
+  std::map<std::string, std::shared_ptr<const OnnxGraph>> graphs;  // attributes: branches, bodies
+  int64_t opset = 0;  // of the node's domain; 0: not imported
 };
 
 struct OnnxFunction {
@@ -46,19 +50,26 @@ struct OnnxValue {
   std::vector<std::string> names;  // of symbolic dims
 };
 
-struct OnnxModel {
+// Reads what it does not define from the graphs around it.
+struct OnnxGraph {
+  std::vector<OnnxValue> inputs, outputs, values;
+  std::vector<OnnxNode> nodes;
+  std::map<std::string, Tensor> initialisers;
+};
+
+struct OnnxModel : OnnxGraph {
   int64_t ir = 0;
   std::string producer;
   std::map<std::string, int64_t> opsets;
   std::vector<OnnxFunction> functions;
-  std::vector<OnnxValue> inputs, outputs, values;
-  std::vector<OnnxNode> nodes;
-  std::map<std::string, Tensor> initialisers;
   std::map<std::string, std::string> metadata;
 };
 
 // "node 'conv1' (Conv)", or by its first output where it has no name.
 std::string describe(const OnnxNode& node);
+
+// The names that a node's graphs read from around them.
+std::set<std::string> captured(const OnnxNode& node);
 
 // Protobuf to OnnxModel, `bytes` freed on the way. `external` may be null: then a tensor stored
 // outside is refused. Throws Error naming every unreadable tensor at once.

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <queue>
+#include <set>
 #include <unordered_map>
 
 namespace ndtrain {
@@ -20,6 +21,13 @@ class Order {
 
  private:
   static constexpr size_t kGiven = static_cast<size_t>(-1);
+
+  static std::set<std::string> read_by(const OnnxNode& n) {
+    std::set<std::string> names = captured(n);
+    names.insert(n.inputs.begin(), n.inputs.end());
+    names.erase("");
+    return names;
+  }
 
   void define_values() {
     for (const OnnxValue& v : model_.inputs) {
@@ -41,8 +49,7 @@ class Order {
     waiting_.resize(model_.nodes.size(), 0);
     users_.resize(model_.nodes.size());
     for (size_t i = 0; i < model_.nodes.size(); ++i) {
-      for (const std::string& name : model_.nodes[i].inputs) {
-        if (name.empty()) continue;
+      for (const std::string& name : read_by(model_.nodes[i])) {
         const auto it = producer_.find(name);
         if (it == producer_.end()) {
           problems_.add(describe(model_.nodes[i]), ": input '", name,
@@ -94,7 +101,7 @@ class Order {
   }
 
   size_t waiting_producer(size_t i) const {
-    for (const std::string& name : model_.nodes[i].inputs) {
+    for (const std::string& name : read_by(model_.nodes[i])) {
       const auto it = producer_.find(name);
       if (it == producer_.end() || it->second == kGiven) continue;
       if (waiting_[it->second] > 0) return it->second;

@@ -82,9 +82,8 @@ AttributeProto::AttributeType attribute_type(const AttributeProto& a) {
 
 const char* unsupported_kind(AttributeProto::AttributeType type) {
   switch (type) {
-    case AttributeProto::GRAPH:
     case AttributeProto::GRAPHS:
-      return "a graph (control flow)";
+      return "several graphs";
     case AttributeProto::STRINGS:
       return "strings";
     case AttributeProto::SPARSE_TENSOR:
@@ -110,14 +109,15 @@ class Parser {
     out.producer = m.producer_name();
     out.opsets = opset_imports(m.opset_import());
     for (const auto& p : m.metadata_props()) out.metadata[p.key()] = p.value();
-    for (const auto& f : m.functions()) out.functions.push_back(function(f));
+    for (auto& f : *m.mutable_functions()) out.functions.push_back(function(f));
+    opsets_ = &out.opsets;
     graph(*m.mutable_graph(), out);
     problems_.throw_if_any("unreadable model");
     return out;
   }
 
  private:
-  void attribute(const AttributeProto& a, OnnxNode& n) {
+  void attribute(AttributeProto& a, OnnxNode& n) {
     if (!a.ref_attr_name().empty()) {
       n.references[a.name()] = a.ref_attr_name();
       return;
@@ -135,6 +135,8 @@ class Parser {
         return n.attrs.set(a.name(), Floats(a.floats().begin(), a.floats().end()));
       case AttributeProto::TENSOR:
         return tensor_attribute(a, n);
+      case AttributeProto::GRAPH:
+        return graph_attribute(a, n);
       default:
         n.unsupported[a.name()] = unsupported_kind(type);
     }
@@ -146,7 +148,18 @@ class Parser {
     problems_.add(describe(n), ": attribute ", a.name(), ": ", e.what());
   }
 
-  OnnxNode node(const onnx::NodeProto& p, const std::map<std::string, int64_t>& opsets) {
+  void graph_attribute(AttributeProto& a, OnnxNode& n) {
+    if (depth_ >= limits::kGraphDepth) {
+      throw Error(describe(n), ": graphs are nested more than ", limits::kGraphDepth, " deep");
+    }
+    ++depth_;
+    auto inner = std::make_shared<OnnxGraph>();
+    graph(*a.mutable_g(), *inner);
+    n.graphs[a.name()] = std::move(inner);
+    --depth_;
+  }
+
+  OnnxNode node(onnx::NodeProto& p, const std::map<std::string, int64_t>& opsets) {
     OnnxNode n;
     n.domain = plain_domain(p.domain());
     n.op = p.op_type();
@@ -156,11 +169,11 @@ class Parser {
     n.outputs = strings(p.output());
     const auto opset = opsets.find(n.domain);
     if (opset != opsets.end()) n.opset = opset->second;
-    for (const auto& a : p.attribute()) attribute(a, n);
+    for (auto& a : *p.mutable_attribute()) attribute(a, n);
     return n;
   }
 
-  OnnxFunction function(const onnx::FunctionProto& p) {
+  OnnxFunction function(onnx::FunctionProto& p) {
     OnnxFunction f;
     f.domain = plain_domain(p.domain());
     f.name = p.name();
@@ -171,14 +184,15 @@ class Parser {
     f.opsets = opset_imports(p.opset_import());
     f.defaults.op = f.name;
     try {
-      for (const AttributeProto& a : defaults_of(p)) {
+      for (AttributeProto& a : defaults_of(p)) {
         f.attributes.insert(a.name());
         attribute(a, f.defaults);
       }
     } catch (const Error& e) {
       problems_.add("function ", f.name, ": ", e.what());
     }
-    for (const auto& n : p.node()) f.nodes.push_back(node(n, f.opsets));
+    opsets_ = &f.opsets;
+    for (auto& n : *p.mutable_node()) f.nodes.push_back(node(n, f.opsets));
     return f;
   }
 
@@ -207,7 +221,7 @@ class Parser {
     return v;
   }
 
-  void graph(onnx::GraphProto& g, OnnxModel& out) {
+  void graph(onnx::GraphProto& g, OnnxGraph& out) {
     for (const auto& v : g.input()) out.inputs.push_back(value(v));
     for (const auto& v : g.output()) out.outputs.push_back(value(v));
     for (const auto& v : g.value_info()) out.values.push_back(value(v));
@@ -218,10 +232,10 @@ class Parser {
     for (const auto& t : g.sparse_initializer()) {
       problems_.add("initialiser '", t.values().name(), "' is sparse, which is not supported");
     }
-    for (const auto& n : g.node()) out.nodes.push_back(node(n, out.opsets));
+    for (auto& n : *g.mutable_node()) out.nodes.push_back(node(n, *opsets_));
   }
 
-  void initialiser(const onnx::TensorProto& t, OnnxModel& out) try {
+  void initialiser(const onnx::TensorProto& t, OnnxGraph& out) try {
     if (t.name().empty()) throw Error("has no name");
     if (!out.initialisers.emplace(t.name(), tensor_from_proto(t, external_)).second) {
       throw Error("is there twice");
@@ -231,8 +245,28 @@ class Parser {
   }
 
   const ExternalData* external_;
+  const std::map<std::string, int64_t>* opsets_ = nullptr;  // of the model or function that is read
+  int depth_ = 0;                                           // of graphs in attributes
   Problems problems_;
 };
+
+void gather_captured(const OnnxNode& node, std::set<std::string>& names) {
+  for (const auto& [attribute, graph] : node.graphs) {
+    std::set<std::string> read;
+    for (const OnnxNode& n : graph->nodes) {
+      read.insert(n.inputs.begin(), n.inputs.end());
+      gather_captured(n, read);
+    }
+    for (const OnnxValue& v : graph->outputs) read.insert(v.name);
+    for (const OnnxValue& v : graph->inputs) read.erase(v.name);
+    for (const auto& [name, tensor] : graph->initialisers) read.erase(name);
+    for (const OnnxNode& n : graph->nodes) {
+      for (const std::string& name : n.outputs) read.erase(name);
+    }
+    read.erase("");
+    names.merge(read);
+  }
+}
 
 }  // namespace
 
@@ -240,6 +274,12 @@ std::string describe(const OnnxNode& node) {
   const std::string output = node.outputs.empty() ? "nothing" : "'" + node.outputs[0] + "'";
   return (node.name.empty() ? "node computing " + output : "node '" + node.name + "'") + " (" +
          (node.domain.empty() ? "" : node.domain + ".") + node.op + ")";
+}
+
+std::set<std::string> captured(const OnnxNode& node) {
+  std::set<std::string> names;
+  gather_captured(node, names);
+  return names;
 }
 
 OnnxModel parse_onnx(std::string bytes, const ExternalData* external) {

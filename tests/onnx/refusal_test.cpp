@@ -159,8 +159,9 @@ TEST(Import, RefusesWhatIsNoTensorByName) {
   onnx::ModelProto branch = one_node("If");
   onnx::AttributeProto& a = *branch.mutable_graph()->mutable_node(0)->add_attribute();
   a.set_name("then_branch");
-  a.set_type(onnx::AttributeProto::GRAPH);
-  EXPECT_THAT(refusal(branch), AllOf(HasSubstr("then_branch"), HasSubstr("a graph")));
+  a.set_type(onnx::AttributeProto::GRAPHS);
+  EXPECT_THAT(refusal(branch), AllOf(HasSubstr("then_branch"), HasSubstr("several graphs")));
+  EXPECT_THAT(refusal(one_node("Scan")), HasSubstr("operator Scan is not supported"));
 }
 
 TEST(Import, OnlyTheFirstDimensionMayBeSymbolic) {

@@ -26,6 +26,11 @@ std::span<const AdaptRule> composite_rules() {
   static const std::vector<AdaptRule> rules = {
       {{"NonMaxSuppression", "Unique", "Compress"}, 1, kAll, depends_on_data},
       {{"GroupNormalization"}, 1, kAll, adapt_as<adapt_group_norm>},
+      // What ONNX Runtime writes as if it were ONNX's.
+      {{"SimplifiedLayerNormalization"},
+       1,
+       kAll,
+       [](Adaptation& a) { a.node.op = "RMSNormalization"; }},
       {{"RMSNormalization"}, 1, kAll, adapt_as<adapt_rms_norm>},
       {{"LpNormalization"}, 1, kAll, adapt_as<adapt_lp_norm>},
       {{"MeanVarianceNormalization"}, 1, kAll, adapt_as<adapt_mean_variance_norm>},

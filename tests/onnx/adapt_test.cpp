@@ -280,9 +280,9 @@ TEST(Adapt, TakesRuntimesOwnOperators) {
     EXPECT_NEAR(y[2], 0.8413, 1e-3) << op;
     EXPECT_NEAR(y[1], bias ? 0.8413 : 0, 1e-3) << op;
   }
-  onnx::ModelProto unknown = one_node("Attention");
+  onnx::ModelProto unknown = one_node("Inverse");
   node_of(unknown).set_domain("com.microsoft");
-  EXPECT_THAT(refusal(unknown), HasSubstr("Attention of domain com.microsoft"));
+  EXPECT_THAT(refusal(unknown), HasSubstr("Inverse of domain com.microsoft"));
 }
 
 TEST(Adapt, FusedConvTakesItsActivation) {

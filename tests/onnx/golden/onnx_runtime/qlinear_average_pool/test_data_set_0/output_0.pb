@@ -1,0 +1,1 @@
+ByJÑÅs~tUe@Rs\Ru_nr]hFbUNMhñpf

@@ -1,0 +1,1 @@
+ByJlkUjoiZ|eKhJT`NId_edFUGtwROˆY\hTc`VnhbŽOd¦hd‹…erV[dfHN|a|zh„o`nWFPN`.}S-c`]hBXxKVrSJvTKvs@edKwBb>‚>†kDŒHŽ]

@@ -1,7 +1,8 @@
-// What is put together from windows of a plane. LpPool: y = (sum over a window of |x|^p)^(1/p).
-// MaxUnpool: x at the places that MaxPool's indices name, 0 elsewhere; in a graph a
-// ScatterElements. Col2Im: columns, one for each place of a window, whose cells are added to the
-// image where the window had taken them.
+// What is put together from windows of a plane. LpPool: y = (sum over a window of |x|^p)^(1/p); in
+// a graph a convolution of ones between two powers. MaxUnpool: x at the places that MaxPool's
+// indices name, 0 elsewhere; in a graph a ScatterElements. Col2Im: columns, one for each place of a
+// window, whose cells are added to the image where the window had taken them; a ScatterElements
+// too.
 #include "framework/core/limits.h"
 #include "framework/ops/common.h"
 #include "framework/ops/spatial.h"
@@ -30,6 +31,43 @@ void lp_reference(const ReferenceContext& c) {
     });
   }
   for (double& y : c.out[0]) y = std::pow(y, 1 / p);
+}
+
+// Sums of each channel over its windows.
+ValueId window_sums(Graph& g, ValueId x, const Window& w, const Attrs& a) {
+  const int64_t channels = g.shape(x)[1];
+  Ints pads = w.begin;
+  for (int d = 0; d < w.rank(); ++d) {  // as far as the last window goes, which ceil_mode decides
+    const int64_t reach = (w.out[d] - 1) * w.stride[d] + w.span(d);
+    pads.push_back(std::max<int64_t>(0, reach - w.in[d] - w.begin[d]));
+  }
+  const ValueId ones = expand(g, scalar_like(g, 1, x), shape_of_planes(channels, 1, w.kernel));
+  return g.add1("Conv", {x, ones},
+                {{"group", channels},
+                 {"kernel_shape", w.kernel},
+                 {"strides", a.ints("strides")},
+                 {"dilations", a.ints("dilations")},
+                 {"pads", pads}});
+}
+
+// A root has no slope at 0: where all of a window is 0 so is its gradient.
+ValueId root(Graph& g, ValueId x, int64_t p) {
+  if (p == 1) return x;
+  const ValueId zero = scalar_like(g, 0, x), none = g.add1("Equal", {x, zero});
+  const ValueId safe = g.add1("Where", {none, scalar_like(g, 1, x), x});
+  const ValueId y = p == 2 ? g.add1("Sqrt", {safe})
+                           : g.add1("Pow", {safe, scalar_like(g, 1 / static_cast<double>(p), x)});
+  return g.add1("Where", {none, zero, y});
+}
+
+std::vector<ValueId> lp_compose(ComposeContext& c) {
+  Graph& g = c.g;
+  const int64_t p = c.node.attrs.i("p");
+  ValueId powers = g.add1("Abs", {c.x(0)});
+  if (p == 2) powers = g.add1("Mul", {powers, powers});
+  if (p > 2) powers = g.add1("Pow", {powers, scalar_like(g, static_cast<double>(p), powers)});
+  const Window w = window_of(c.node.attrs, c.shape(0));
+  return {root(g, window_sums(g, powers, w, c.node.attrs), p)};
 }
 
 int64_t lp_terms(const Attrs& a, std::span<const TensorType> in) {
@@ -135,6 +173,29 @@ void col2im_reference(const ReferenceContext& c) {
   }
 }
 
+// Cells that the window had taken from the padding go behind the plane.
+std::vector<ValueId> col2im_compose(ComposeContext& c) {
+  Graph& g = c.g;
+  const Ints image = g.value(c.x(1)).data.to_ints(), block = g.value(c.x(2)).data.to_ints();
+  const Window w = columns_of(c.node.attrs, image, block);
+  const int64_t in = w.in_count(), out = w.out_count(), cells = w.taps() * out;
+  Ints to(static_cast<size_t>(cells), in);
+  for_each_tap(w,
+               [&](int64_t o, int64_t k, int64_t i) { to[static_cast<size_t>(k * out + o)] = i; });
+  const Shape y = c.out_shape();
+  const int64_t planes = y.count(0, 2);
+  const ValueId places = reshape(g, g.add_constant("", to), Shape{1, cells});
+  const ValueId put =
+      g.add1("ScatterElements",
+             {expand(g, scalar_like(g, 0, c.x(0)), Shape{planes, in + 1}),
+              expand(g, places, Shape{planes, cells}), reshape(g, c.x(0), Shape{planes, cells})},
+             {{"axis", int64_t{1}}, {"reduction", std::string("add")}});
+  const ValueId inner =
+      g.add1("Slice", {put, g.add_constant("", Ints{0}), g.add_constant("", Ints{in}),
+                       g.add_constant("", Ints{1})});
+  return {reshape(g, inner, y)};
+}
+
 int64_t col2im_terms(const Attrs&, std::span<const TensorType> in) {
   return std::max<int64_t>(1, in[0].shape[1]);
 }
@@ -145,6 +206,9 @@ std::vector<Example> lp_examples() {
           {{{2, 1, 5, 5}}, {{"kernel_shape", k3}, {"pads", p1}, {"p", int64_t{1}}}},
           {{{1, 1, 6, 6}}, {{"kernel_shape", k3}, {"strides", k2}, {"p", int64_t{3}}}},
           {{{1, 2, 7}}, {{"kernel_shape", Ints{3}}, {"auto_pad", "SAME_LOWER"}}},
+          {{{1, 1, 6, 7}},
+           {{"kernel_shape", k3}, {"strides", k2}, {"pads", p1}, {"ceil_mode", int64_t{1}}}},
+          {{{1, 1, 7, 7}}, {{"kernel_shape", k2}, {"dilations", k2}, {"strides", k2}}},
           {{{DType::kF64, {1, 1, 4, 4}}}, {{"kernel_shape", k2}}}};
 }
 
@@ -180,7 +244,7 @@ std::vector<OpDef> unpool_ops() {
        .infer = lp_infer,
        .reference = lp_reference,
        .terms = lp_terms,
-       .by_reference = true,
+       .compose = lp_compose,
        .examples = lp_examples()},
       {.name = "MaxUnpool",
        .facts = {.onnx = 9, .sign = Sign::kAsInputs, .rank = RankRule::kFirst},
@@ -203,7 +267,7 @@ std::vector<OpDef> unpool_ops() {
        .reference = col2im_reference,
        .terms = col2im_terms,
        .shape_inputs = 0b110,
-       .by_reference = true,
+       .compose = col2im_compose,
        .examples = col2im_examples()},
   };
 }

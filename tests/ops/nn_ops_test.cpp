@@ -412,6 +412,18 @@ TEST(QLinearConv, RescalesTheSumWithItsBias) {
               ElementsAre(15, 8));
 }
 
+TEST(FusedQLinearMatMul, ScalesColumnsAndLeavesBytesOrF32) {
+  const DType u = DType::kU8, i = DType::kI8;
+  // (13 - 3, 1 - 3) times (2, -2; 1, 3) = (18, -26); times 0.5 * (1, 0.5) = (9, -6.5).
+  std::vector<In> in = {{u, {1, 2}, {13, 1}},       {{}, {0.5}},     {u, {}, {3}},
+                        {i, {2, 2}, {2, -2, 1, 3}}, {{2}, {1, 0.5}}, {i, {2}, {0, 0}}};
+  EXPECT_THAT(run1("FusedQLinearMatMul", in), ElementsAre(9, -6.5));
+  in.insert(in.end(), {{{}, {2}}, {u, {}, {10}}, {{2}, {0, 1}}});
+  // Plus (0, 1), in units of 2, from 10: 4.5 rounds to 4, -2.75 to -3.
+  EXPECT_THAT(run1("FusedQLinearMatMul", in), ElementsAre(14, 7));
+  EXPECT_THAT(run1("FusedQLinearMatMul", in, {{"steps", "Relu x0"}}), ElementsAre(14, 10));
+}
+
 TEST(FusedQLinearConv, AddsTheResidualBeforeTheActivation) {
   const DType u = DType::kU8, i = DType::kI8;
   // (13 - 3) * (2, -2) + (0, 6) = (20, -14); times 0.5 * (1, 0.5) / 2 = (5, -1.75); plus a residual

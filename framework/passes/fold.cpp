@@ -9,14 +9,14 @@
 
 namespace ndtrain {
 
-Graph fold_constants(const Graph& g, std::span<const ValueId> trainable) {
-  const std::vector<bool> tuned = depends_on(g, trainable);
+Graph fold_constants(const Graph& g, std::span<const ValueId> but) {
+  const std::vector<bool> left = depends_on(g, but);
   GraphCopy copy(g);
   copy.keep_inputs();
   for (const Node& n : g.nodes()) {
     bool known = !n.inputs.empty();
     for (ValueId v : n.inputs) {
-      if (v != kNone) known &= !tuned[index(v)] && copy.graph().value(copy.get(v)).data.defined();
+      if (v != kNone) known &= !left[index(v)] && copy.graph().value(copy.get(v)).data.defined();
     }
     copy.copy(n);
     if (!known || !worth_folding(g, n)) continue;

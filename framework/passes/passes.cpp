@@ -29,19 +29,45 @@ Graph optimize_for_inference(const Graph& g) {
   if (std::ranges::any_of(plain.nodes(), [](const Node& n) { return n.op == "QuantizeLinear"; })) {
     plain = remove_dead_nodes(rewrite(rewrite(plain, kConvolutions).graph, kQuantized).graph);
   }
-  const Graph folded = rewrite(fold_constants(plain), kFunctions).graph;
+  const Graph folded = rewrite(fold_constants(plain, matrices_of_bytes(plain)), kFunctions).graph;
   return remove_dead_nodes(rewrite(fold_batch_norm(folded), kConvolutions).graph);
 }
+
+namespace {
+
+// remove_dead_nodes() that tells where values went, and leaves `keep`.
+Rewritten without_dead_nodes(const Graph& g, std::span<const ValueId> keep) {
+  std::vector<bool> live(g.value_count()), stays(g.nodes().size());
+  for (const ValueId v : g.outputs()) live[index(v)] = true;
+  for (const ValueId v : keep) live[index(v)] = true;
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    const Node& n = g.nodes()[i];
+    stays[i] = std::ranges::any_of(n.outputs, [&](ValueId v) { return live[index(v)]; });
+    for (const ValueId v : n.inputs) {
+      if (stays[i] && v != kNone) live[index(v)] = true;
+    }
+  }
+  GraphCopy copy(g);
+  copy.keep_inputs();
+  for (size_t i = 0; i < stays.size(); ++i) {
+    if (stays[i]) copy.copy(g.nodes()[i]);
+  }
+  for (const ValueId v : keep) copy.get(v);
+  return {.graph = copy.finish(), .now = copy.now()};
+}
+
+}  // namespace
 
 Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts) {
   Rewritten result{.graph = g, .now = {}};
   for (size_t i = 0; i < g.value_count(); ++i) result.now.push_back(static_cast<ValueId>(i));
-  for (const Rewrite& how :
-       {kAttention, kProducts, kPooledConvolutions, kConvFunctions, kElementwise}) {
+  for (const Rewrite& how : {kAttention, kQuantizedProducts, kByteMatrices, kProducts,
+                             kPooledConvolutions, kConvFunctions, kElementwise}) {
     Rewritten next = rewrite(result.graph, how, translated(keep, result.now), accepts);
     result = {std::move(next.graph), translated(result.now, next.now)};
   }
-  return result;
+  Rewritten live = without_dead_nodes(result.graph, translated(keep, result.now));
+  return {std::move(live.graph), translated(result.now, live.now)};
 }
 
 Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable) {

@@ -12,8 +12,8 @@ namespace ndtrain {
 // Identity, and Dropout as inference sees it.
 Graph remove_identities(const Graph& g);
 
-// Runs every node whose inputs are constants, or params that are not in `trainable`, once, here.
-Graph fold_constants(const Graph& g, std::span<const ValueId> trainable = {});
+// Runs every node whose inputs are constants, or params that are not in `but`, once, here.
+Graph fold_constants(const Graph& g, std::span<const ValueId> but = {});
 
 // Conv then BatchNormalization (inference) with frozen weights: one Conv with scaled weights.
 Graph fold_batch_norm(const Graph& g);

@@ -55,7 +55,7 @@ struct Match {
 Match fused(std::string op, std::vector<ValueId> inputs, Attrs attrs, std::vector<int> nodes);
 
 // What a device must have for the nodes that are built and that no backend has to take: a kernel
-// of its own, or a layout that it likes for them.
+// of its own, or a layout that it likes for them (of a device without layouts: a kernel).
 enum class Needs { kNothing, kKernel, kLayout };
 
 struct Rewrite {

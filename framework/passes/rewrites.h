@@ -19,6 +19,11 @@ extern const Rewrite kQuantized;
 // What a device is asked about first.
 // MatMul, Softmax, MatMul: one FusedAttention.
 extern const Rewrite kAttention;
+// A product of rows of bytes with a constant matrix of bytes, all scales constant, its bias, its
+// activation and a QuantizeLinear: one FusedQLinearMatMul. Then, where it was refused, the matrix
+// as f32.
+extern const Rewrite kQuantizedProducts;
+extern const Rewrite kByteMatrices;
 // A product of rows, its bias and its activation: one FusedMatMul.
 extern const Rewrite kProducts;
 // A convolution and the MaxPool that alone reads it: one FusedConv. Of several that a Concat joins
@@ -29,6 +34,9 @@ extern const Rewrite kPooledConvolutions;
 extern const Rewrite kConvFunctions;
 // Elementwise ops in a row: one FusedElementwise.
 extern const Rewrite kElementwise;
+
+// The stored matrices of such products, which are to stay bytes until a device was asked.
+std::vector<ValueId> matrices_of_bytes(const Graph& g);
 
 // With or without a residual and an activation.
 inline bool is_conv(const Matcher& m, int i) { return m.is(i, "Conv") || m.is(i, "FusedConv"); }

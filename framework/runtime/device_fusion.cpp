@@ -6,9 +6,18 @@
 namespace ndtrain {
 namespace {
 
+void set_constants(AbiNode& node, const Graph& g, const Node& n) {
+  for (size_t k = 0; k < n.inputs.size(); ++k) {
+    if (n.inputs[k] == kNone) continue;
+    const Tensor& data = g.value(n.inputs[k]).data;
+    if (data.defined()) node.set_constant(k, data.data(), 0);
+  }
+}
+
 // Whether `device` itself has a kernel for a fused node that nothing has to have.
 bool takes(const Device& device, const Graph& g, const Node& n) {
-  const AbiNode node(n, row_major_types(g));
+  AbiNode node(n, row_major_types(g));
+  set_constants(node, g, n);
   ndt_prepared prepared{};
   const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
   if (s == NDT_UNSUPPORTED) return false;
@@ -19,13 +28,12 @@ bool takes(const Device& device, const Graph& g, const Node& n) {
 
 // Whether it says how it would lay one out.
 bool has_layout_for(const Device& device, const Graph& g, const Node& n) {
-  if (!device.abi().prefer) return false;
+  if (!device.abi().prefer) return takes(device, g, n);
   AbiNode node(n, row_major_types(g));
+  set_constants(node, g, n);
   std::vector<ndt_tensor_type> in, out;
-  for (size_t k = 0; k < n.inputs.size(); ++k) {
-    in.push_back(abi_type(g.type(n.inputs[k])));
-    const Tensor& data = g.value(n.inputs[k]).data;
-    if (data.defined()) node.set_constant(k, data.data(), 0);
+  for (const ValueId v : n.inputs) {
+    in.push_back(v == kNone ? ndt_tensor_type{} : abi_type(g.type(v)));
   }
   for (ValueId v : n.outputs) out.push_back(abi_type(g.type(v)));
   const ndt_status s = device.abi().prefer(device.handle(), &node.get(), in.data(), out.data());

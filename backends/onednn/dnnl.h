@@ -83,7 +83,7 @@ struct Activation {
   float alpha = 0, beta = 0;
 };
 
-// dst = activation(scales[c] * result + sum_scale * (dst - sum_zero)) + dst_zero
+// dst = factor * activation(scales[c] * result + sum_scale * (dst - sum_zero)) + dst_zero
 struct Finish {
   std::vector<float> scales = {};  // none, one, or one per output channel
   bool sum = false;
@@ -91,6 +91,7 @@ struct Finish {
   int32_t sum_zero = 0;
   dnnl::memory::data_type sum_type = dnnl::memory::data_type::undef;  // as what dst is read
   std::optional<Activation> activation = {};
+  float factor = 1;
   int32_t src_zero = 0, dst_zero = 0;
 };
 

@@ -28,6 +28,9 @@ dnnl::primitive_attr attributes(const Finish& f) {
   if (f.activation) {
     post.append_eltwise(1.0F, f.activation->kind, f.activation->alpha, f.activation->beta);
   }
+  if (f.factor != 1) {
+    post.append_eltwise(1.0F, dnnl::algorithm::eltwise_linear, f.factor, 0.0F);
+  }
   a.set_post_ops(post);
   return a;
 }

@@ -51,24 +51,27 @@ void set_zero_point(dnnl::primitive_attr& a, Fixed& fixed, int arg, int32_t zero
 }
 
 // A bias is not scaled by the attributes of this version, which has no scales of the output: they
-// are a product after the sum instead, for each channel.
-void append_scales(dnnl::post_ops& post, Fixed& fixed, const std::vector<float>& scales) {
-  const Desc desc({1, static_cast<int64_t>(scales.size()), 1, 1}, Type::f32, Tag::abcd);
+// are a product after the sum instead, for each channel: index 1 of a result of `rank`.
+void append_scales(dnnl::post_ops& post, Fixed& fixed, const std::vector<float>& scales, int rank) {
+  Dims dims(static_cast<size_t>(rank), 1);
+  dims[1] = static_cast<int64_t>(scales.size());
+  const Desc desc(dims, Type::f32, rank == 2 ? Tag::ab : Tag::abcd);
   post.append_binary(dnnl::algorithm::binary_mul, desc);
   fixed.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, memory_of(desc, scales));
 }
 
-dnnl::primitive_attr attributes(const Finish& f, Fixed& fixed) {
+dnnl::primitive_attr attributes(const Finish& f, Fixed& fixed, int rank) {
   dnnl::primitive_attr a = plain();
   set_zero_point(a, fixed, DNNL_ARG_SRC, f.src_zero);
   set_zero_point(a, fixed, DNNL_ARG_DST, f.dst_zero);
   dnnl::post_ops post;
-  if (!f.scales.empty()) append_scales(post, fixed, f.scales);
+  if (!f.scales.empty()) append_scales(post, fixed, f.scales, rank);
   if (f.sum) post.append_sum(f.sum_scale, f.sum_zero, f.sum_type);
   if (f.activation) {
     const Activation act = with_slope(*f.activation);
     post.append_eltwise(act.kind, act.alpha, act.beta);
   }
+  if (f.factor != 1) post.append_eltwise(dnnl::algorithm::eltwise_linear, f.factor, 0.0F);
   a.set_post_ops(post);
   return a;
 }
@@ -114,7 +117,7 @@ PrimitivePtr convolution(const Convolution& c) {
     const auto kind = algorithm_of(c);
     const auto how =
         c.weights_change ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const dnnl::primitive_attr a = attributes(c.finish, fixed);
+    const dnnl::primitive_attr a = attributes(c.finish, fixed, 4);
     const auto with = [&](const Desc& weights) {
       return c.bias ? F::primitive_desc(engine(), how, kind, c.src, weights, *c.bias, c.dst,
                                         c.strides, c.dilations, c.begin, c.end, a)
@@ -194,7 +197,7 @@ PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bia
   args.push_back(DNNL_ARG_DST);
   Fixed fixed;
   const auto describe = [&] {
-    const dnnl::primitive_attr how = attributes(finish, fixed);
+    const dnnl::primitive_attr how = attributes(finish, fixed, y.get_ndims());
     return bias ? F::primitive_desc(engine(), a, b, *bias, y, how)
                 : F::primitive_desc(engine(), a, b, y, how);
   };

@@ -1,16 +1,36 @@
 #include "framework/quantize/calibration.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "framework/passes/passes.h"
 #include "framework/runtime/executor.h"
 
 namespace ndtrain {
 namespace {
 
+// Sums of squares until all are there.
+void add_lanes(std::span<const float> values, size_t lanes, Activation& a) {
+  a.lane_largest.resize(lanes);
+  a.lane_square.resize(lanes);
+  for (size_t row = 0; row < values.size(); row += lanes) {
+    for (size_t k = 0; k < lanes; ++k) {
+      const auto v = static_cast<double>(values[row + k]);
+      if (!std::isfinite(v)) continue;
+      a.lowest = std::min(a.lowest, v);
+      a.highest = std::max(a.highest, v);
+      a.lane_largest[k] = std::max(a.lane_largest[k], std::abs(v));
+      a.lane_square[k] += v * v;
+    }
+  }
+}
+
 void add(const Tensor& t, Activation& a) {
   const std::span<const float> values = t.as<float>();
   a.magnitudes.add(values);
   const Shape& s = t.shape();
   if (s.rank() < 2 || s.count() == 0) return;
+  add_lanes(values, static_cast<size_t>(s[-1]), a);
   const auto channels = static_cast<size_t>(s[1]),
              plane = static_cast<size_t>(s.count(2, s.rank()));
   a.channel_mean.resize(channels);
@@ -44,6 +64,9 @@ std::map<std::string, Activation> watch_activations(const Model& model,
     const double per_channel = static_cast<double>(a.magnitudes.count()) /
                                static_cast<double>(std::max<size_t>(1, a.channel_mean.size()));
     for (double& m : a.channel_mean) m /= per_channel;
+    for (double& m : a.lane_square) {
+      m /= static_cast<double>(a.magnitudes.count()) / static_cast<double>(a.lane_square.size());
+    }
   }
   return found;
 }

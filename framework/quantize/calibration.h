@@ -14,7 +14,10 @@ namespace ndtrain {
 // What is known of one activation after photos have gone through the model.
 struct Activation {
   Histogram magnitudes;
+  double lowest = 0, highest = 0;    // 0 included
   std::vector<double> channel_mean;  // over everything but dim 1
+  // By index of the last axis, which is what products sum over.
+  std::vector<double> lane_largest, lane_square;  // magnitude; mean square
 };
 
 // Runs the f32 model over `batches` (tensors of its one input, all of one shape) and watches

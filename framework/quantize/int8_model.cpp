@@ -16,13 +16,15 @@ class Int8Model {
             const std::map<std::string, Activation>& seen)
       : from_(model), places_(places), seen_(seen), to_(model) {
     to_.nodes.clear();
-    for (const auto& [name, group] : places_.group_of) scale_of_group(name, group);
+    for (const auto& [name, group] : places_.group_of) widen(units_[group], name, group);
+    for (auto& [group, units] : units_) finish(units, group);
   }
 
   Model run() {
     for (const auto& [name, group] : places_.group_of) {
-      add_number(group + "@scale", DType::kF32, scale_[group]);
-      add_number(group + "@zero", is_unsigned(group) ? DType::kU8 : DType::kI8, 0);
+      const bool u8 = is_unsigned(group) || is_off_centre(group);
+      add_number(group + "@scale", DType::kF32, units_[group].scale);
+      add_number(group + "@zero", u8 ? DType::kU8 : DType::kI8, units_[group].zero);
     }
     for (const ModelInput& in : from_.inputs) {
       if (held(in.name)) through_bytes(in.name, in.name, in.name + "@dq");
@@ -38,13 +40,28 @@ class Int8Model {
     return places_.never_negative.contains(group);
   }
 
-  // The widest of its members.
-  void scale_of_group(const std::string& name, const std::string& group) {
-    const int steps = is_unsigned(group) ? 255 : 127;
-    const double clip = seen_.at(name).magnitudes.best_clip(steps);
-    double& scale = scale_[group];
-    scale = std::max(scale, std::max(clip, 1e-12) / steps);
-    scale = static_cast<double>(static_cast<float>(scale));
+  bool is_off_centre(const std::string& group) const { return places_.off_centre.contains(group); }
+
+  // Of a group: its range, and what the steps in it are.
+  struct Units {
+    double low = 0, high = 0, scale = 0, zero = 0;
+  };
+
+  // To what a member takes.
+  void widen(Units& units, const std::string& name, const std::string& group) {
+    const Activation& a = seen_.at(name);
+    const double clip = a.magnitudes.best_clip(is_unsigned(group) ? 255 : 127);
+    const bool whole = !is_off_centre(group);
+    units.low = std::min(units.low, whole ? -clip : std::max(-clip, a.lowest));
+    units.high = std::max(units.high, whole ? clip : std::min(clip, a.highest));
+  }
+
+  void finish(Units& units, const std::string& group) {
+    const double range = is_off_centre(group) ? units.high - units.low : units.high;
+    const int steps = is_unsigned(group) || is_off_centre(group) ? 255 : 127;
+    units.scale = static_cast<double>(static_cast<float>(std::max(range, 1e-12) / steps));
+    units.zero = is_off_centre(group) ? std::nearbyint(-units.low / units.scale) : 0;
+    units.zero = std::clamp(units.zero, 0.0, 255.0);
   }
 
   void add_number(const std::string& name, DType t, double v) {
@@ -65,6 +82,7 @@ class Int8Model {
   void node(size_t i) {
     ModelNode n = from_.nodes[i];
     if (std::ranges::binary_search(places_.convolutions, i)) quantize_weights(n);
+    if (std::ranges::binary_search(places_.products, i)) quantize_matrix(n);
     for (std::string& in : n.inputs) {
       if (held(in) && is_input(in)) in += "@dq";
     }
@@ -86,7 +104,7 @@ class Int8Model {
     std::vector<double> bias = has_bias ? from_.initialisers.at(conv.inputs[2]).to_doubles()
                                         : std::vector<double>(channels, 0.0);
     const std::string& x = conv.inputs[0];
-    const double x_scale = scale_.at(places_.group_of.at(x));
+    const double x_scale = units_.at(places_.group_of.at(x)).scale;
     const size_t row = weights.size() / channels;
     for (size_t m = 0; m < channels; ++m) {
       const std::span<double> of(&weights[m * row], row);
@@ -125,31 +143,56 @@ class Int8Model {
   void write(ModelNode& conv, const Shape& shape, const std::vector<double>& weights,
              const std::vector<double>& scales, const std::vector<double>& bias, double x_scale) {
     const std::string name = conv.outputs[0] + "@conv";
-    const Shape channels{shape[0]};
     std::vector<double> units = scales;
     for (double& u : units) u = static_cast<float>(u) * static_cast<float>(x_scale);
+    conv.inputs = {
+        conv.inputs[0],
+        stored(name + ".w", Tensor::from_doubles({DType::kI8, shape}, weights), scales),
+        stored(name + ".b", Tensor::from_doubles({DType::kI32, {shape[0]}}, bias), units)};
+  }
+
+  // The name of what `data` is dequantised to, by a scale for each index of `axis`.
+  std::string stored(const std::string& name, Tensor data, const std::vector<double>& scales,
+                     int64_t axis = 0) {
+    const Shape each{static_cast<int64_t>(scales.size())};
     auto& all = to_.initialisers;
-    all[name + ".w"] = Tensor::from_doubles({DType::kI8, shape}, weights);
-    all[name + ".w_scale"] = Tensor::from_doubles({DType::kF32, channels}, scales);
-    all[name + ".w_zero"] = Tensor({DType::kI8, channels});
-    all[name + ".b"] = Tensor::from_doubles({DType::kI32, channels}, bias);
-    all[name + ".b_scale"] = Tensor::from_doubles({DType::kF32, channels}, units);
-    all[name + ".b_zero"] = Tensor({DType::kI32, channels});
-    const Attrs per_channel{{"axis", int64_t{0}}};
-    for (const std::string part : {".w", ".b"}) {
-      to_.nodes.push_back({"DequantizeLinear",
-                           {name + part, name + part + "_scale", name + part + "_zero"},
-                           {name + part + "_dq"},
-                           per_channel});
+    all[name + "_scale"] = Tensor::from_doubles({DType::kF32, each}, scales);
+    all[name + "_zero"] = Tensor({data.type().dtype, each});
+    all[name] = std::move(data);
+    to_.nodes.push_back({"DequantizeLinear",
+                         {name, name + "_scale", name + "_zero"},
+                         {name + "_dq"},
+                         {{"axis", axis}}});
+    return name + "_dq";
+  }
+
+  void quantize_matrix(ModelNode& product) {
+    const Tensor& w = from_.initialisers.at(product.inputs[1]);
+    const bool transposed = product.attrs.has("transB") && product.attrs.flag("transB");
+    const int axis = transposed ? 0 : 1;
+    const auto columns = static_cast<size_t>(w.shape()[axis]),
+               last = static_cast<size_t>(w.shape()[1]);
+    std::vector<double> values = w.to_doubles(), scales(columns);
+    const auto column = [&](size_t i) { return transposed ? i / last : i % last; };
+    for (size_t i = 0; i < values.size(); ++i) {
+      scales[column(i)] = std::max(scales[column(i)], std::abs(values[i]));
     }
-    conv.inputs = {conv.inputs[0], name + ".w_dq", name + ".b_dq"};
+    for (double& s : scales) {
+      s = static_cast<double>(static_cast<float>(std::max(s / kWeightSteps, 1e-12)));
+    }
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double rounded = std::nearbyint(values[i] / scales[column(i)]);
+      values[i] = std::clamp(rounded, -kWeightSteps, kWeightSteps);
+    }
+    product.inputs[1] = stored(product.outputs[0] + "@product.w",
+                               Tensor::from_doubles({DType::kI8, w.shape()}, values), scales, axis);
   }
 
   const Model& from_;
   const QuantizedPlaces& places_;
   const std::map<std::string, Activation>& seen_;
   Model to_;
-  std::map<std::string, double> scale_;  // by group
+  std::map<std::string, Units> units_;  // by group
 };
 
 }  // namespace

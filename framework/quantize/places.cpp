@@ -37,13 +37,23 @@ class Placing {
     for (size_t i = 0; i < m_.nodes.size(); ++i) {
       if (is_quantisable(i)) convolution(i);
     }
+    std::set<std::string> padded;  // convolutions pad with zeros
+    for (const auto& [name, group] : places_.group_of) padded.insert(name);
+    for (size_t i = 0; i < m_.nodes.size(); ++i) {
+      if (is_product(i)) product(i);
+    }
     for (auto& [name, group] : places_.group_of) group = root(name);
-    std::set<std::string> negative;
+    std::set<std::string> negative, centred;
     for (const auto& [name, group] : places_.group_of) {
       if (!never_negative(name)) negative.insert(group);
+      if (padded.contains(name)) centred.insert(group);
     }
     for (const auto& [name, group] : places_.group_of) {
-      if (!negative.contains(group)) places_.never_negative.insert(group);
+      if (!centred.contains(group)) {
+        places_.off_centre.insert(group);
+      } else if (!negative.contains(group)) {
+        places_.never_negative.insert(group);
+      }
     }
     return places_;
   }
@@ -69,6 +79,23 @@ class Placing {
            !m_.initialisers.contains(n.inputs[0]) && is_weight(n.inputs[1]) &&
            (n.inputs.size() < 3 || n.inputs[2].empty() || is_weight(n.inputs[2])) &&
            bound_.type(bound_.find(n.outputs[0])).dtype == DType::kF32;
+  }
+
+  // MatMul, or a Gemm that scales nothing, of rows by a matrix.
+  bool is_product(size_t i) const {
+    const ModelNode& n = m_.nodes[i];
+    if (!part_[i] || (n.op != "MatMul" && n.op != "Gemm") || keep_.contains(n.outputs[0]))
+      return false;
+    if (m_.initialisers.contains(n.inputs[0]) || !is_weight(n.inputs[1])) return false;
+    const auto is = [&](const char* name, double v) {
+      return !n.attrs.has(name) || n.attrs.f(name) == v;
+    };
+    const bool transposed = n.attrs.has("transA") && n.attrs.flag("transA");
+    if (transposed || !is("alpha", 1) || !is("beta", 1)) return false;
+    const Shape &x = bound_.shape(bound_.find(n.inputs[0])),
+                &y = bound_.shape(bound_.find(n.outputs[0]));
+    return m_.initialisers.at(n.inputs[1]).shape().rank() == 2 && x.rank() >= 2 &&
+           y.count() * x[-1] >= kLeastMultiplications;
   }
 
   const ModelNode* node(int i) const { return i < 0 ? nullptr : &m_.nodes[static_cast<size_t>(i)]; }
@@ -104,6 +131,11 @@ class Placing {
     }
     if (next && is_activation(*next) && next->inputs[0] == end) end = next->outputs[0];
     hold(end);
+  }
+
+  void product(size_t i) {
+    places_.products.push_back(i);
+    hold(m_.nodes[i].inputs[0]);
   }
 
   // The other operand of `add`, if it is computed before `name` and has its shape; else "".

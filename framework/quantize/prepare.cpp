@@ -24,6 +24,7 @@ class Preparation {
   Model run() {
     drop_identities();
     fold_batch_norms();
+    fold_transposes();
     drop_unread();
     return std::move(m_);
   }
@@ -51,6 +52,7 @@ class Preparation {
   }
 
   bool has_data(const std::string& name) const { return m_.initialisers.contains(name); }
+  const Tensor& data_of(const std::string& name) const { return m_.initialisers.at(name); }
 
   void fold_batch_norms() {
     const Uses<std::string> uses = uses_of(m_, fixed_);
@@ -72,20 +74,36 @@ class Preparation {
     }
   }
 
+  // Of matrices, as exporters leave them before a MatMul.
+  void fold_transposes() {
+    for (ModelNode& n : m_.nodes) {
+      if (n.op != "Transpose" || !in_part(n) || fixed_.contains(n.outputs[0])) continue;
+      if (!has_data(n.inputs[0]) || data_of(n.inputs[0]).shape().rank() != 2) continue;
+      if (n.attrs.has("perm") && n.attrs.ints("perm") != Ints{1, 0}) continue;
+      const Tensor& w = data_of(n.inputs[0]);
+      const auto rows = static_cast<size_t>(w.shape()[0]),
+                 columns = static_cast<size_t>(w.shape()[1]);
+      const std::vector<double> from = w.to_doubles();
+      std::vector<double> to(from.size());
+      for (size_t i = 0; i < from.size(); ++i) to[i % columns * rows + i / columns] = from[i];
+      m_.initialisers[n.outputs[0]] =
+          Tensor::from_doubles({w.type().dtype, {w.shape()[1], w.shape()[0]}}, to);
+      n.op.clear();
+    }
+  }
+
   // The convolution takes the place of both.
   void fold(ModelNode& conv, ModelNode& bn) {
-    const auto data = [&](const std::string& name) -> const Tensor& {
-      return m_.initialisers.at(name);
-    };
     const double epsilon = bn.attrs.has("epsilon") ? bn.attrs.f("epsilon") : 1e-5;
-    const ChannelAffine a = batch_norm_affine(data(bn.inputs[1]), data(bn.inputs[2]),
-                                              data(bn.inputs[3]), data(bn.inputs[4]), epsilon);
-    const Tensor& w = data(conv.inputs[1]);
+    const ChannelAffine a =
+        batch_norm_affine(data_of(bn.inputs[1]), data_of(bn.inputs[2]), data_of(bn.inputs[3]),
+                          data_of(bn.inputs[4]), epsilon);
+    const Tensor& w = data_of(conv.inputs[1]);
     std::vector<double> weights = w.to_doubles(), bias = a.offset;
     const size_t row = weights.size() / bias.size();
     for (size_t i = 0; i < weights.size(); ++i) weights[i] *= a.factor[i / row];
     if (conv.inputs.size() > 2) {
-      const std::vector<double> b = data(conv.inputs[2]).to_doubles();
+      const std::vector<double> b = data_of(conv.inputs[2]).to_doubles();
       for (size_t c = 0; c < bias.size(); ++c) bias[c] += b[c] * a.factor[c];
     }
     const std::string out = bn.outputs[0];

@@ -43,10 +43,10 @@ class Quantizer {
 
   Quantization run() {
     const QuantizedPlaces all = quantized_places(model_, until_, {});
-    if (all.convolutions.empty()) {
+    if (all.convolutions.empty() && all.products.empty()) {
       throw Error(
-          "there is no convolution with f32 weights to quantise; --precision bf16 serves "
-          "every model");
+          "there is neither a convolution nor a large product of matrices with f32 weights to "
+          "quantise; --precision bf16 serves every model");
     }
     std::vector<std::string> values;
     for (const auto& [name, group] : all.group_of) values.push_back(name);
@@ -72,6 +72,7 @@ class Quantizer {
     Quantization q{.model = int8(keep), .kept = {keep.begin(), keep.end()}};
     const QuantizedPlaces places = quantized_places(model_, until_, keep);
     q.convolutions = static_cast<int64_t>(places.convolutions.size());
+    q.products = static_cast<int64_t>(places.products.size());
     q.cosine = cosine(q.model, batches_.size());
     return q;
   }
@@ -91,10 +92,11 @@ class Quantizer {
     }
   }
 
-  // By what quantising one convolution alone costs.
+  // By what quantising one of them alone costs.
   std::vector<std::string> most_sensitive_first(const QuantizedPlaces& all) const {
     std::set<std::string> names;
     for (const size_t i : all.convolutions) names.insert(model_.nodes[i].outputs[0]);
+    for (const size_t i : all.products) names.insert(model_.nodes[i].outputs[0]);
     std::vector<std::pair<double, std::string>> order;
     for (const std::string& name : names) {
       std::set<std::string> others = names;

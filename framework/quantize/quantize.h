@@ -12,8 +12,8 @@ namespace ndtrain {
 
 struct QuantizeOptions {
   std::vector<std::string> until = {};  // values whose computation is quantised; {}: the outputs
-  // Convolutions stay f32, the most sensitive first, until the features of a photo have this cosine
-  // with those of f32, on average; never more than the share below.
+  // Convolutions and products of matrices stay f32, the most sensitive first, until the features of
+  // a photo have this cosine with those of f32, on average; never more than the share below.
   double least_cosine = 0.99;
   double most_kept = 0.25;
 };
@@ -21,13 +21,14 @@ struct QuantizeOptions {
 struct Quantization {
   Model model;                    // QDQ, declared int8
   int64_t convolutions = 0;       // that compute on bytes
+  int64_t products = 0;           // of matrices, likewise
   std::vector<std::string> kept;  // outputs of those that stay f32
   double cosine = 0;              // on the photos, as above
 };
 
 // The int8 form of `model`, whose scales are measured on `batches` (tensors of its one input, all
 // of one shape). The same photos give the same model on the same device. Throws Error when the
-// model has no convolutions to quantise, or the photos are too few.
+// model has nothing to quantise, or the photos are too few.
 Quantization quantize(const Model& model, std::span<const Tensor> batches, const Device& device,
                       const QuantizeOptions& options = {},
                       const std::function<void(const std::string&)>& say = {});

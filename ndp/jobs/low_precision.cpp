@@ -165,7 +165,8 @@ Model lowered(const Model& model, Precision precision, const std::vector<std::st
   const Quantization q = quantize(model, calibration_batches(sample), device, {.until = until},
                                   [&](const auto& text) { progress.say(text); });
   progress.say(
-      fmt::format("{} convolutions compute on bytes, {} stay f32", q.convolutions, q.kept.size()));
+      fmt::format("{} convolutions compute on bytes and {} products of matrices, {} stay f32",
+                  q.convolutions, q.products, q.kept.size()));
   return q.model;
 }
 

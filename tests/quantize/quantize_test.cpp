@@ -7,9 +7,10 @@
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
 #include "framework/passes/inference.h"
+#include "framework/runtime/device_fusion.h"
 #include "framework/runtime/executor.h"
 #include "framework/testing/memory_fs.h"
-#include "tests/graph/model_builder.h"
+#include "tests/quantize/transformer.h"
 #include "tests/runtime/cpu_device.h"
 
 namespace ndtrain {
@@ -21,6 +22,7 @@ using testing::cpu;
 using testing::error_of;
 using ::testing::HasSubstr;
 using testing::random_tensor;
+using testing::transformer_block;
 
 // Convolution, batch normalisation, Relu, a residual, a dropout, a pool, a classifier.
 Model small_network() {
@@ -167,6 +169,33 @@ TEST(Quantize, ASensitiveConvolutionStaysF32) {
   EXPECT_FALSE(some.kept.empty());
   EXPECT_GT(some.cosine, none.cosine);
   EXPECT_EQ(said.size(), some.kept.size());
+}
+
+TEST(Quantize, ProductsOfMatricesComputeOnBytes) {
+  const Model m = transformer_block();
+  const std::vector<Tensor> sample = {random_tensor({DType::kF32, {2, 64, 192}}, 1, "tokens")};
+  const Quantization q = quantize(m, sample, cpu());
+  EXPECT_EQ(q.convolutions, 0);
+  EXPECT_EQ(q.products, 2);
+  EXPECT_GT(q.cosine, 0.999);
+  for (const Device* device : testing::host_devices()) {
+    const Graph g = inference_graph(q.model, 2);
+    const Graph fused = fuse_for(*device, g, g.inputs()).graph;
+    EXPECT_EQ(count_nodes(fused, "FusedQLinearMatMul"), 2);
+    EXPECT_EQ(count_nodes(fused, "MatMul") + count_nodes(fused, "FusedMatMul"), 0);
+    const Plan plan(g, *device);
+    const Tensor other = random_tensor({DType::kF32, {2, 64, 192}}, 9, "others");
+    EXPECT_GT(mean_cosine(Executor(plan).run({&other, 1}), run(m, other)), 0.999);
+  }
+}
+
+TEST(Quantize, WhatProductsReadMayLieOffCentre) {
+  Model m = transformer_block();
+  m.initialisers["norm.bias"] = Tensor::of(DType::kF32, {192}, std::vector<float>(192, -1.5F));
+  const std::vector<Tensor> sample = {random_tensor({DType::kF32, {2, 64, 192}}, 1, "tokens")};
+  const Quantization q = quantize(m, sample, cpu(), {.least_cosine = 0});
+  EXPECT_GT(q.model.initialisers.at("norm@zero").to_doubles()[0], 150);
+  EXPECT_EQ(q.model.initialisers.at("norm@zero").type().dtype, DType::kU8);
 }
 
 TEST(Quantize, WhatCannotBeQuantisedIsRefused) {

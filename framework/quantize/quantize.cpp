@@ -9,6 +9,7 @@
 #include "framework/passes/inference.h"
 #include "framework/quantize/int8_model.h"
 #include "framework/quantize/prepare.h"
+#include "framework/quantize/smooth.h"
 #include "framework/runtime/executor.h"
 
 namespace ndtrain {
@@ -48,10 +49,10 @@ class Quantizer {
           "there is neither a convolution nor a large product of matrices with f32 weights to "
           "quantise; --precision bf16 serves every model");
     }
-    std::vector<std::string> values;
-    for (const auto& [name, group] : all.group_of) values.push_back(name);
-    seen_ = watch_activations(model_, values, batches_, device_);
+    watch(all);
     wanted_ = ndtrain::run(model_, until_, batches_, device_);
+    smoothed_ = smooth(model_, until_, all, seen_);
+    if (smoothed_ > 0) watch(all);
     Quantization q = quantized({});
     if (q.cosine < options_.least_cosine) keep_the_sensitive(all, q);
     declare_precision(q.model, Precision::kInt8, options_.until);
@@ -59,6 +60,12 @@ class Quantizer {
   }
 
  private:
+  void watch(const QuantizedPlaces& places) {
+    std::vector<std::string> values;
+    for (const auto& [name, group] : places.group_of) values.push_back(name);
+    seen_ = watch_activations(model_, values, batches_, device_);
+  }
+
   Model int8(const std::set<std::string>& keep) const {
     return int8_model(model_, quantized_places(model_, until_, keep), seen_);
   }
@@ -73,6 +80,7 @@ class Quantizer {
     const QuantizedPlaces places = quantized_places(model_, until_, keep);
     q.convolutions = static_cast<int64_t>(places.convolutions.size());
     q.products = static_cast<int64_t>(places.products.size());
+    q.smoothed = smoothed_;
     q.cosine = cosine(q.model, batches_.size());
     return q;
   }
@@ -118,6 +126,7 @@ class Quantizer {
   Model model_;
   std::map<std::string, Activation> seen_;
   std::vector<Tensor> wanted_;  // of f32
+  int64_t smoothed_ = 0;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ struct Quantization {
   Model model;                    // QDQ, declared int8
   int64_t convolutions = 0;       // that compute on bytes
   int64_t products = 0;           // of matrices, likewise
+  int64_t smoothed = 0;           // layer normalisations (smooth.h)
   std::vector<std::string> kept;  // outputs of those that stay f32
   double cosine = 0;              // on the photos, as above
 };

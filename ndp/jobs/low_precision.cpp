@@ -164,9 +164,10 @@ Model lowered(const Model& model, Precision precision, const std::vector<std::st
   progress.say("measuring the scales of int8");
   const Quantization q = quantize(model, calibration_batches(sample), device, {.until = until},
                                   [&](const auto& text) { progress.say(text); });
-  progress.say(
-      fmt::format("{} convolutions compute on bytes and {} products of matrices, {} stay f32",
-                  q.convolutions, q.products, q.kept.size()));
+  progress.say(fmt::format(
+      "{} convolutions compute on bytes and {} products of matrices, {} stay f32; {} layer "
+      "normalisations are smoothed",
+      q.convolutions, q.products, q.kept.size(), q.smoothed));
   return q.model;
 }
 

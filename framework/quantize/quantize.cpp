@@ -54,8 +54,7 @@ class Quantizer {
     smoothed_ = smooth(model_, until_, all, seen_);
     if (smoothed_ > 0) watch(all);
     Quantization q = quantized({});
-    if (q.cosine < options_.least_cosine) keep_the_sensitive(all, q);
-    declare_precision(q.model, Precision::kInt8, options_.until);
+    if (!is_good(q)) keep_the_sensitive(all, q);
     return q;
   }
 
@@ -82,14 +81,19 @@ class Quantizer {
     q.products = static_cast<int64_t>(places.products.size());
     q.smoothed = smoothed_;
     q.cosine = cosine(q.model, batches_.size());
+    declare_precision(q.model, Precision::kInt8, options_.until);
     return q;
+  }
+
+  bool is_good(const Quantization& q) const {
+    return q.cosine >= options_.least_cosine && (!options_.accepts || options_.accepts(q.model));
   }
 
   void keep_the_sensitive(const QuantizedPlaces& all, Quantization& q) {
     const std::vector<std::string> order = most_sensitive_first(all);
     const auto most = static_cast<size_t>(options_.most_kept * static_cast<double>(order.size()));
     std::set<std::string> keep;
-    for (size_t i = 0; i < most && q.cosine < options_.least_cosine; ++i) {
+    for (size_t i = 0; i < most; ++i) {
       keep.insert(order[i]);
       q = quantized(keep);
       if (say_) {
@@ -97,6 +101,7 @@ class Quantizer {
         text << order[i] << " stays f32: cosine " << q.cosine;
         say_(text.str());
       }
+      if (is_good(q)) return;
     }
   }
 

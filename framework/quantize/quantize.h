@@ -16,6 +16,8 @@ struct QuantizeOptions {
   // a photo have this cosine with those of f32, on average; never more than the share below.
   double least_cosine = 0.99;
   double most_kept = 0.25;
+  // What else must hold of the int8 form; likewise. {}: nothing.
+  std::function<bool(const Model&)> accepts = {};
 };
 
 struct Quantization {

@@ -112,6 +112,18 @@ void keep_check(const std::string& file, const PrecisionCheck& c, Fs& fs) {
   publish(fs, file, json_text(j) + "\n").or_throw();
 }
 
+// From the cache, where it is known; an interrupted one is not kept.
+PrecisionCheck checked(const ModelFile& f32, const ModelFile& low, const PrecisionConfig& config,
+                       const PhotoSample& sample, const Device& device, Fs& fs,
+                       Progress& progress) {
+  const std::string kept = kept_in(config, f32, low, sample, device);
+  if (const std::optional<PrecisionCheck> known = known_check(kept, fs)) return *known;
+  PrecisionCheck check = compare_precision(f32.model, low.model, features_of(f32.model), sample,
+                                           config.photos, device, progress);
+  if (!progress.interrupted()) keep_check(kept, check, fs);
+  return check;
+}
+
 }  // namespace
 
 double bf16_gain(const Device& device) {
@@ -155,15 +167,17 @@ std::vector<std::string> features_of(const Model& model) {
 }
 
 Model lowered(const Model& model, Precision precision, const std::vector<std::string>& until,
-              const PhotoSample& sample, const Device& device, Progress& progress) {
+              const PhotoSample& sample, const Device& device, Progress& progress,
+              const std::function<bool(const Model&)>& accepts) {
   Model low = model;
   if (precision != Precision::kInt8 || has_scales(model)) {
     declare_precision(low, precision, until);
     return low;
   }
   progress.say("measuring the scales of int8");
-  const Quantization q = quantize(model, calibration_batches(sample), device, {.until = until},
-                                  [&](const auto& text) { progress.say(text); });
+  const Quantization q =
+      quantize(model, calibration_batches(sample), device, {.until = until, .accepts = accepts},
+               [&](const auto& text) { progress.say(text); });
   progress.say(fmt::format(
       "{} convolutions compute on bytes and {} products of matrices, {} stay f32; {} layer "
       "normalisations are smoothed",
@@ -225,16 +239,19 @@ ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
     return low;
   }
   const std::vector<std::string> until = precision_until(file.model);
-  low.model = lowered(file.model, p, until, sample, device, progress);
-  const std::string kept = kept_in(config, file, low, sample, device);
-  std::optional<PrecisionCheck> check = known_check(kept, fs);
-  if (!check) {
-    check = compare_precision(file.model, low.model, features_of(file.model), sample, config.photos,
-                              device, progress);
-    if (progress.interrupted()) return low;
-    keep_check(kept, *check, fs);
-  }
-  const std::string text = fmt::format("{}: {}", name_of(p), describe(*check, config.max_drop));
+  std::optional<PrecisionCheck> check;
+  std::string text;
+  const auto accepts = [&](const Model& model) {
+    low.model = model;
+    check = checked(file, low, config, sample, device, fs, progress);
+    if (progress.interrupted()) return true;
+    text = fmt::format("{}: {}", name_of(p), describe(*check, config.max_drop));
+    return judge(*check, config.max_drop) != PrecisionVerdict::kRefused;
+  };
+  ModelFile made = file;
+  made.model = lowered(file.model, p, until, sample, device, progress, accepts);
+  if (!check || made.id() != low.id()) (void)accepts(made.model);
+  if (progress.interrupted()) return low;
   if (judge(*check, config.max_drop) == PrecisionVerdict::kRefused) {
     throw Error(text, ": refused; --precision f32, or a larger --max-drop");
   }

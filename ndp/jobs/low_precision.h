@@ -1,6 +1,7 @@
 // A model in a lower precision, accepted only after a comparison with f32 on the user's photos.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,9 +42,11 @@ Precision chosen_precision(const std::string& name, const Device& device, std::s
 std::vector<std::string> features_of(const Model& model);
 
 // `model` in `precision`, as far as `until` is computed ({}: all of it). int8: with scales measured
-// on the first photos of the sample; a model that has scales keeps them. Throws Error.
+// on the first photos of the sample, and the most sensitive layers in f32 until `accepts` does, as
+// far as QuantizeOptions goes; a model that has scales keeps them. Throws Error.
 Model lowered(const Model& model, Precision precision, const std::vector<std::string>& until,
-              const PhotoSample& sample, const Device& device, Progress& progress);
+              const PhotoSample& sample, const Device& device, Progress& progress,
+              const std::function<bool(const Model&)>& accepts = {});
 
 // Both over the same photos, at most `photos`; `features` are values that both have. Labels count
 // where the sample has them.
@@ -54,8 +57,9 @@ PrecisionCheck compare_precision(const Model& f32, const Model& low,
 
 // What a job does before it begins: `file` in the precision asked for, or in the one it declares,
 // compared with f32 unless the cache knows what that finds: of this model and precision, the same
-// photos and labels, on a device of the same numerics. Says what was found. Throws Error when the
-// drop is beyond what is allowed. Interrupted, it has compared nothing.
+// photos and labels, on a device of the same numerics. Says what was found. Where that refuses
+// int8, its most sensitive layers become f32 again, one by one, each with a word. Throws Error when
+// the drop stays beyond what is allowed. Interrupted, it has compared nothing.
 ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
                        const PhotoSample& sample, const Device& device, Fs& fs, Progress& progress);
 // The same with a sample of `set`.

@@ -19,6 +19,8 @@ extern const Rewrite kQuantized;
 // What a device is asked about first.
 // MatMul, Softmax, MatMul: one FusedAttention.
 extern const Rewrite kAttention;
+// A function of one number, or x * sigmoid(x), from bytes to bytes: one ByteTable.
+extern const Rewrite kByteTables;
 // A product of rows of bytes with a constant matrix of bytes, all scales constant, its bias, its
 // activation and a QuantizeLinear: one FusedQLinearMatMul. Then, where it was refused, the matrix
 // as f32.

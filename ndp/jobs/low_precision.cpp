@@ -178,10 +178,10 @@ Model lowered(const Model& model, Precision precision, const std::vector<std::st
   const Quantization q =
       quantize(model, calibration_batches(sample), device, {.until = until, .accepts = accepts},
                [&](const auto& text) { progress.say(text); });
-  progress.say(fmt::format(
-      "{} convolutions compute on bytes and {} products of matrices, {} stay f32; {} layer "
-      "normalisations are smoothed",
-      q.convolutions, q.products, q.kept.size(), q.smoothed));
+  progress.say(
+      fmt::format("{} convolutions compute on bytes and {} products of matrices, {} stay f32",
+                  q.convolutions, q.products, q.kept.size()));
+  if (q.smoothed > 0) progress.say(fmt::format("{} layer normalisations are smoothed", q.smoothed));
   return q.model;
 }
 

@@ -17,8 +17,10 @@ namespace ndtrain {
 namespace {
 
 using testing::add_weight;
+using ::testing::Contains;
 using testing::count_nodes;
 using testing::cpu;
+using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
 using testing::random_tensor;
@@ -196,6 +198,26 @@ TEST(Quantize, WhatProductsReadMayLieOffCentre) {
   const Quantization q = quantize(m, sample, cpu(), {.least_cosine = 0});
   EXPECT_GT(q.model.initialisers.at("norm@zero").to_doubles()[0], 150);
   EXPECT_EQ(q.model.initialisers.at("norm@zero").type().dtype, DType::kU8);
+}
+
+// Whoever compares decides, however alike the features are.
+TEST(Quantize, LayersBecomeF32OneByOneUntilTheyAreAccepted) {
+  std::vector<std::string> said;
+  std::vector<int> on_bytes;
+  const auto accepts = [&](const Model& m) {
+    EXPECT_EQ(declared_precision(m), Precision::kInt8);
+    on_bytes.push_back(count_nodes(inference_graph(m, 1), "FusedQLinearConv"));
+    return on_bytes.size() == 3;
+  };
+  const QuantizeOptions options{.least_cosine = 0, .most_kept = 1, .accepts = accepts};
+  const auto say = [&](const std::string& text) { said.push_back(text); };
+  const Quantization q = quantize(small_network(), photos(), cpu(), options, say);
+  EXPECT_THAT(on_bytes, ElementsAre(3, 2, 1));
+  EXPECT_EQ(q.kept.size(), 2U);
+  ASSERT_EQ(said.size(), 2U);
+  for (const std::string& name : q.kept) {
+    EXPECT_THAT(said, Contains(HasSubstr(name + " stays f32")));
+  }
 }
 
 TEST(Quantize, WhatCannotBeQuantisedIsRefused) {

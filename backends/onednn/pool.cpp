@@ -14,40 +14,6 @@ void check(const Node& node) {
   if (count(node.in(0)) == 0 || count(node.out()) == 0) unsupported("it is empty");
   if (node.has_output(1)) unsupported("it is asked for indices");
   check_float(node, node.op() == "MaxPool");
-  for (const int64_t d : node.ints("dilations")) {
-    if (d != 1) unsupported("dilation ", d, " is not 1");
-  }
-}
-
-PoolWindow window_of(const Node& node) {
-  const ndt_tensor_type &x = node.in(0), &y = node.out();
-  PoolWindow w{.kind = Kind::kMax,
-               .rows = {.in = x.dims[2], .out = y.dims[2]},
-               .columns = {.in = x.dims[3], .out = y.dims[3]}};
-  if (node.op() == "GlobalAveragePool") {
-    w.kind = Kind::kAverage;
-    w.rows.kernel = w.rows.stride = w.rows.in;
-    w.columns.kernel = w.columns.stride = w.columns.in;
-    return w;
-  }
-  if (node.op() == "AveragePool") {
-    w.kind = node.i("count_include_pad") != 0 ? Kind::kAverageWithPadding : Kind::kAverage;
-  }
-  const auto kernel = node.ints("kernel_shape"), strides = node.ints("strides"),
-             pads = node.ints("pads");
-  if (kernel.size() != 2 || strides.size() != 2 || pads.size() != 4) {
-    invalid("kernel_shape, strides or pads are not for two spatial dims");
-  }
-  for (size_t d = 0; d < 2; ++d) {
-    PoolWindow::Axis& a = d == 0 ? w.rows : w.columns;
-    a.kernel = kernel[d];
-    a.stride = strides[d];
-    a.begin = pads[d];
-    if (w.kind == Kind::kAverageWithPadding && a.end() > pads[2 + d]) {
-      unsupported("ceil_mode counts cells beyond the padding");
-    }
-  }
-  return w;
 }
 
 // One pixel of whole blocks of channels lies the same, plain or blocked.
@@ -63,7 +29,7 @@ struct AskedPool {
 AskedPool ask_pool(const Node& node) {
   check(node);
   const ndt_tensor_type &x = node.in(0), &y = node.out();
-  const AskedPool a{window_of(node), layout_of(x, "input 0")};
+  const AskedPool a{pool_window(node, node.in(0), node.out()), layout_of(x, "input 0")};
   if (a.layout == Layout::kPlain) unsupported("its input is plain");
   if (!lies(y, a.layout) && !(a.layout == Layout::kBlocked && same_bytes(y))) {
     unsupported("its output does not lie as its input");

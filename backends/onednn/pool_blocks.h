@@ -7,6 +7,10 @@
 
 namespace ndtrain::onednn {
 
+// The window of a pooling node of images `x` [N, C, H, W] and what is pooled of them, `y`. Throws
+// Unsupported for a dilated one.
+PoolWindow pool_window(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& y);
+
 class BlockPool {
  public:
   // Throws Unsupported where a window holds nothing but padding.

@@ -1,38 +1,9 @@
-// The loops of BlockPool, built once for each instruction set, with NDT_POOL_LOOP their name and
-// NDT_POOL_BLOCK the channels of a block. No inline function of another header is used here: the
-// linker might take this build of it for all.
+// The loops of BlockPool, see block_lanes.inc.
+#include "backends/onednn/block_lanes.inc"
 #include "backends/onednn/pool_window.h"
 
-namespace ndtrain::onednn {
+namespace ndtrain::onednn::NDT_ISA {
 namespace {
-
-constexpr int kBlock = NDT_POOL_BLOCK;
-
-typedef float Vec __attribute__((vector_size(kBlock * 4)));
-typedef int32_t Bits __attribute__((vector_size(kBlock * 4)));
-typedef float Floats __attribute__((vector_size(kBlock * 4), aligned(4), may_alias));
-typedef uint16_t Halves __attribute__((vector_size(kBlock * 2), aligned(2), may_alias));
-
-struct F32 {
-  static constexpr int64_t kBytes = 4;
-  static Vec load(const char* p) { return *reinterpret_cast<const Floats*>(p); }
-  static void store(char* p, Vec v) { *reinterpret_cast<Floats*>(p) = v; }
-};
-
-struct Bf16 {
-  static constexpr int64_t kBytes = 2;
-  static Vec load(const char* p) {
-    return reinterpret_cast<Vec>(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Bits)
-                                 << 16);
-  }
-  static void store(char* p, Vec v) {
-    constexpr int32_t kQuiet = 0x400000;
-    const Bits bits = reinterpret_cast<Bits>(v);
-    const Bits to_even = bits + 0x7fff + (bits >> 16 & 1);
-    const Bits kept = v == v ? to_even : bits | kQuiet;
-    *reinterpret_cast<Halves*>(p) = __builtin_convertvector(kept >> 16, Halves);
-  }
-};
 
 struct Max {
   static Vec join(Vec y, Vec x) { return x > y ? x : y; }
@@ -89,11 +60,11 @@ void pool(const PoolWindow& w, const void* x, void* y, int64_t blocks, float* jo
 
 }  // namespace
 
-PoolLoop NDT_POOL_LOOP(PoolWindow::Kind kind, ndt_dtype t) {
+PoolLoop pool_loop(PoolWindow::Kind kind, ndt_dtype t) {
   const bool max = kind == PoolWindow::Kind::kMax;
   if (t == NDT_F32) return max ? pool<Max, F32> : pool<Average, F32>;
   if (t == NDT_BF16) return max ? pool<Max, Bf16> : pool<Average, Bf16>;
   return nullptr;
 }
 
-}  // namespace ndtrain::onednn
+}  // namespace ndtrain::onednn::NDT_ISA

@@ -38,8 +38,14 @@ using PoolLoop = void (*)(const PoolWindow& w, const void* x, void* y, int64_t b
                           float* joined);
 
 // Null for other dtypes than f32 and bf16.
-PoolLoop pool_loop_v2(PoolWindow::Kind kind, ndt_dtype t);  // blocks of 8 channels
-PoolLoop pool_loop_v3(PoolWindow::Kind kind, ndt_dtype t);  // of 8, needs x86-64-v3
-PoolLoop pool_loop_v4(PoolWindow::Kind kind, ndt_dtype t);  // of 16, needs x86-64-v4
+namespace v2 {  // blocks of 8 channels
+PoolLoop pool_loop(PoolWindow::Kind kind, ndt_dtype t);
+}
+namespace v3 {  // of 8, needs x86-64-v3
+PoolLoop pool_loop(PoolWindow::Kind kind, ndt_dtype t);
+}
+namespace v4 {  // of 16, needs x86-64-v4
+PoolLoop pool_loop(PoolWindow::Kind kind, ndt_dtype t);
+}
 
 }  // namespace ndtrain::onednn

@@ -1,96 +1,59 @@
-// BatchNormalization that trains and its gradient, f32, blocked: there to keep the layout that
-// convolutions give. Bound by memory: plain loops, a block of channels a task.
-#include <array>
+// BatchNormalization that trains and its gradient, f32 and bf16, blocked: there to keep the layout
+// that convolutions give. Bound by memory: loops of our own, a block of channels a task. Scale,
+// bias and statistics are f32.
 #include <cmath>
 
+#include "backends/onednn/batch_norm_loops.h"
 #include "backends/onednn/ops.h"
+#include "backends/onednn/sliced.h"
 
 namespace ndtrain::onednn {
 namespace {
 
-constexpr int64_t kChunk = 256;  // pixels summed in float
-
-// [N, C/b, plane, b] without gaps; B is b.
-template <int B>
-struct Blocks {
-  int64_t images, channels, plane;
-
-  using Lanes = std::array<float, B>;
-
-  explicit Blocks(const ndt_tensor_type& x)
-      : images(x.dims[0]), channels(x.dims[1]), plane(x.dims[2] * x.dims[3]) {}
-  int64_t count() const { return (channels + B - 1) / B; }
-  int64_t lanes(int64_t block) const { return std::min<int64_t>(B, channels - block * B); }
-  float per_channel() const { return static_cast<float>(images * plane); }
-
-  // body(index of the first of `n` pixels, n), image after image.
-  template <typename F>
-  void chunks(int64_t block, F&& body) const {
-    for (int64_t i = 0; i < images; ++i) {
-      const int64_t start = (i * count() + block) * plane;
-      for (int64_t p = 0; p < plane; p += kChunk) {
-        body((start + p) * B, std::min(kChunk, plane - p));
-      }
-    }
-  }
-
-  // The sum of term(index, lane) over the pixels of a block's channels, divided by their number.
-  template <typename Term>
-  Lanes mean(int64_t block, Term term) const {
-    std::array<double, B> total{};
-    chunks(block, [&](int64_t at, int64_t n) {
-      Lanes sum{};
-      for (int64_t p = 0; p < n; ++p, at += B) {
-        for (int l = 0; l < B; ++l) sum[l] += term(at + l, l);
-      }
-      for (int l = 0; l < B; ++l) total[l] += sum[l];
-    });
-    Lanes means;
-    for (int l = 0; l < B; ++l) {
-      means[l] = static_cast<float>(total[l] / static_cast<double>(images * plane));
-    }
-    return means;
-  }
-
-  // y = value(index, lane) for every pixel of a block's channels; zero in the padding lanes.
-  template <typename Value>
-  void fill(int64_t block, float* y, Value value) const {
-    chunks(block, [&](int64_t at, int64_t n) {
-      for (int64_t p = 0; p < n; ++p, at += B) {
-        for (int l = 0; l < B; ++l) y[at + l] = value(at + l, l);
-      }
-    });
-  }
-
-  // Of [C]: the block's channels; zero in the padding lanes.
-  Lanes of(const void* values, int64_t block) const {
-    Lanes lanes{};
-    std::copy_n(static_cast<const float*>(values) + block * B, this->lanes(block), lanes.begin());
-    return lanes;
-  }
-  void to(void* values, int64_t block, const Lanes& lanes) const {
-    std::copy_n(lanes.begin(), this->lanes(block), static_cast<float*>(values) + block * B);
-  }
-};
-
-template <int B>
-struct Moments {
-  typename Blocks<B>::Lanes mean, var;
-};
-
-template <int B>
-Moments<B> moments(const Blocks<B>& at, const float* x, int64_t block) {
-  Moments<B> m;
-  m.mean = at.mean(block, [&](int64_t i, int) { return x[i]; });
-  m.var = at.mean(block, [&](int64_t i, int l) { return (x[i] - m.mean[l]) * (x[i] - m.mean[l]); });
-  return m;
+const BatchNormLoops* loops_for(ndt_dtype t) {
+  if (block() == 16) return v4::batch_norm_loops(t);
+  return __builtin_cpu_supports("avx2") ? v3::batch_norm_loops(t) : v2::batch_norm_loops(t);
 }
 
-template <int B>
+// The blocks of x [N, C/b, plane, b] without gaps, and values of channels in their lanes.
+class Blocks {
+ public:
+  explicit Blocks(const ndt_tensor_type& x)
+      : channels_(x.dims[1]),
+        bytes_(x.dims[2] * x.dims[3] * block() * size_of(x.dtype)),
+        at_{x.dims[0], x.dims[2] * x.dims[3], count() * bytes_} {}
+
+  int64_t count() const { return (channels_ + block() - 1) / block(); }
+  int lanes(int64_t b) const {
+    return static_cast<int>(std::min<int64_t>(block(), channels_ - b * block()));
+  }
+  float per_channel() const { return static_cast<float>(at_.images * at_.plane); }
+  const BlockPlanes& planes() const { return at_; }
+  const void* in(const void* x, int64_t b) const {
+    return static_cast<const char*>(x) + b * bytes_;
+  }
+  void* in(void* x, int64_t b) const { return static_cast<char*>(x) + b * bytes_; }
+
+  // Of [C]: those of a block; zero in the padding lanes.
+  ChannelLanes of(const void* values, int64_t b) const {
+    ChannelLanes v{};
+    std::copy_n(static_cast<const float*>(values) + b * block(), lanes(b), v.of);
+    return v;
+  }
+  void to(void* values, int64_t b, const ChannelLanes& v) const {
+    std::copy_n(v.of, lanes(b), static_cast<float*>(values) + b * block());
+  }
+
+ private:
+  int64_t channels_, bytes_;  // bytes: of a block in one image
+  BlockPlanes at_;
+};
+
 class BatchNorm final : public Kernel {
  public:
   explicit BatchNorm(const Node& node)
       : at_(node.in(0)),
+        loops_(*loops_for(node.in(0).dtype)),
         epsilon_(static_cast<float>(node.f("epsilon"))),
         momentum_(static_cast<float>(node.f("momentum"))),
         running_{node.has_output(1), node.has_output(2)} {
@@ -98,71 +61,75 @@ class BatchNorm final : public Kernel {
   }
 
   void run(const void* const* in, void* const* out, void*) const override {
-    const auto* x = static_cast<const float*>(in[0]);
-    parallel_tasks(at_.count(), threads(), [&](int64_t block, int) {
-      const Moments<B> m = moments(at_, x, block);
-      auto factor = at_.of(in[1], block);
-      const auto bias = at_.of(in[2], block);
-      for (int l = 0; l < B; ++l) factor[l] /= std::sqrt(m.var[l] + epsilon_);
-      at_.fill(block, static_cast<float*>(out[0]),
-               [&](int64_t i, int l) { return (x[i] - m.mean[l]) * factor[l] + bias[l]; });
-      for (const int k : {0, 1}) {
-        if (!running_[k]) continue;
-        auto kept = at_.of(in[3 + k], block);
-        const auto& batch = k == 0 ? m.mean : m.var;
-        for (int l = 0; l < B; ++l) kept[l] = momentum_ * kept[l] + (1 - momentum_) * batch[l];
-        at_.to(out[1 + k], block, kept);
-      }
+    parallel_tasks(at_.count(), threads(), [&](int64_t b, int) {
+      const void* const x = at_.in(in[0], b);
+      BatchMoments m;
+      loops_.moments(at_.planes(), x, &m);
+      ChannelLanes factor = at_.of(in[1], b);
+      for (int l = 0; l < at_.lanes(b); ++l) factor.of[l] /= std::sqrt(m.var.of[l] + epsilon_);
+      loops_.scale(at_.planes(), x, at_.in(out[0], b), m.mean, factor, at_.of(in[2], b));
+      if (running_[0]) keep(in[3], m.mean, out[1], b);
+      if (running_[1]) keep(in[4], m.var, out[2], b);
     });
   }
 
  private:
-  Blocks<B> at_;
+  void keep(const void* old, const ChannelLanes& batch, void* next, int64_t b) const {
+    ChannelLanes kept = at_.of(old, b);
+    for (int l = 0; l < at_.lanes(b); ++l) {
+      kept.of[l] = momentum_ * kept.of[l] + (1 - momentum_) * batch.of[l];
+    }
+    at_.to(next, b, kept);
+  }
+
+  Blocks at_;
+  const BatchNormLoops& loops_;
   float epsilon_, momentum_;
   bool running_[2];
 };
 
 // With r = 1 / sqrt(var + epsilon), z = (x - mean) * r: dbias = sum dy, dscale = sum dy * z,
 // dx = scale * r * (dy - dbias / n - z * dscale / n).
-template <int B>
 class BatchNormGrad final : public Kernel {
  public:
   explicit BatchNormGrad(const Node& node)
-      : at_(node.in(1)), epsilon_(static_cast<float>(node.f("epsilon"))) {}
+      : at_(node.in(1)),
+        loops_(*loops_for(node.in(1).dtype)),
+        epsilon_(static_cast<float>(node.f("epsilon"))) {
+    in_place_inputs = 1;
+  }
 
   void run(const void* const* in, void* const* out, void*) const override {
-    const auto* dy = static_cast<const float*>(in[0]);
-    const auto* x = static_cast<const float*>(in[1]);
-    parallel_tasks(at_.count(), threads(), [&](int64_t block, int) {
-      const Moments<B> m = moments(at_, x, block);
-      const auto shift = at_.mean(block, [&](int64_t i, int) { return dy[i]; });
-      auto slope = at_.mean(block, [&](int64_t i, int l) { return dy[i] * (x[i] - m.mean[l]); });
-      auto factor = at_.of(in[2], block);
-      typename Blocks<B>::Lanes dscale, dbias;
-      for (int l = 0; l < B; ++l) {
-        const float r = 1 / std::sqrt(m.var[l] + epsilon_);
-        factor[l] *= r;
-        dscale[l] = r * slope[l] * at_.per_channel();
-        dbias[l] = shift[l] * at_.per_channel();
-        slope[l] *= r * r;
+    parallel_tasks(at_.count(), threads(), [&](int64_t b, int) {
+      const void *const dy = at_.in(in[0], b), *const x = at_.in(in[1], b);
+      BatchSlopes found;
+      loops_.slopes(at_.planes(), dy, x, &found);
+      ChannelLanes factor = at_.of(in[2], b), dscale{}, dbias{};
+      for (int l = 0; l < at_.lanes(b); ++l) {
+        const float r = 1 / std::sqrt(found.x.var.of[l] + epsilon_);
+        factor.of[l] *= r;
+        dscale.of[l] = r * found.slope.of[l] * at_.per_channel();
+        dbias.of[l] = found.shift.of[l] * at_.per_channel();
+        found.slope.of[l] *= r * r;
       }
-      at_.fill(block, static_cast<float*>(out[0]), [&](int64_t i, int l) {
-        return factor[l] * (dy[i] - shift[l] - (x[i] - m.mean[l]) * slope[l]);
-      });
-      at_.to(out[1], block, dscale);
-      at_.to(out[2], block, dbias);
+      loops_.back(at_.planes(), dy, x, at_.in(out[0], b), found, factor);
+      at_.to(out[1], b, dscale);
+      at_.to(out[2], b, dbias);
     });
   }
 
  private:
-  Blocks<B> at_;
+  Blocks at_;
+  const BatchNormLoops& loops_;
   float epsilon_;
 };
 
 void check(const Node& node) {
   const bool back = node.op() == "BatchNormalizationGrad";
-  for (int i = 0; i < node.inputs(); ++i) {
-    if (node.in(i).dtype != NDT_F32) unsupported("it is not f32 throughout");
+  const int images = back ? 2 : 1;
+  check_trained_float(node);
+  for (int i = images; i < node.inputs(); ++i) {
+    if (node.in(i).dtype != NDT_F32) unsupported("its scale or statistics are not f32");
   }
   const ndt_tensor_type &x = node.in(0), &y = node.out();
   if (count(x) == 0) unsupported("it is empty");
@@ -173,11 +140,10 @@ void check(const Node& node) {
   }
 }
 
-template <template <int> class K>
+template <typename K>
 std::unique_ptr<Kernel> kernel_of(const Node& node) {
   check(node);
-  if (block() == 16) return std::make_unique<K<16>>(node);
-  return std::make_unique<K<8>>(node);
+  return std::make_unique<K>(node);
 }
 
 }  // namespace

@@ -45,6 +45,11 @@ bool has_vnni() {
   return (isa() & (kAvx512 | (bits(dnnl_cpu_isa_avx2_vnni) & ~bits(dnnl_cpu_isa_avx2)))) != 0;
 }
 
+bool has_bf16() {
+  return (isa() & (bits(dnnl_cpu_isa_avx512_core_bf16) & ~bits(dnnl_cpu_isa_avx512_core_vnni))) !=
+         0;
+}
+
 std::string library_name() {
   const dnnl_version_t* v = dnnl_version();
   std::string_view name = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
@@ -83,6 +88,10 @@ Desc plain_desc(const Dims& dims, ndt_dtype t) {
 }
 
 Desc transposed_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::ba}; }
+
+Desc columns_desc(const Dims& dims, int64_t step, ndt_dtype t) {
+  return {dims, data_type(t), Dims{1, step}};
+}
 
 Desc any_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::any}; }
 

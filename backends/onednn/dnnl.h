@@ -22,6 +22,7 @@ using Dims = dnnl::memory::dims;
 
 bool has_avx512();
 bool has_vnni();  // products of bytes are summed without saturation
+bool has_bf16();  // products of bf16 at twice the rate of f32
 bool has_winograd();
 std::string library_name();                      // "2.6.3 avx512_core_bf16"
 dnnl::memory::data_type data_type(ndt_dtype t);  // throws Unsupported for what the library lacks
@@ -30,7 +31,9 @@ dnnl::memory::data_type data_type(ndt_dtype t);  // throws Unsupported for what 
 Desc desc_of(const ndt_tensor_type& t, Layout layout, int64_t images);
 Desc plain_desc(const Dims& dims, ndt_dtype t);
 Desc transposed_desc(const Dims& dims, ndt_dtype t);  // of a matrix: its columns lie together
-Desc any_desc(const Dims& dims, ndt_dtype t);         // laid out as the primitive likes
+// A matrix of which a column lies together, and the next `step` elements further in each row.
+Desc columns_desc(const Dims& dims, int64_t step, ndt_dtype t);
+Desc any_desc(const Dims& dims, ndt_dtype t);  // laid out as the primitive likes
 
 // Elements [first, first + dims) of `whole`, and how many bytes into it they begin. Throws
 // Unsupported where blocks would be cut.

@@ -11,6 +11,13 @@ void check_float(const Node& node, bool or_bytes) {
   if (!or_bytes || (t != NDT_U8 && t != NDT_I8)) unsupported("it is not for dtype ", name_of(t));
 }
 
+void check_trained_float(const Node& node) {
+  check_float(node);
+  if (node.in(0).dtype == NDT_BF16 && !has_bf16()) {
+    unsupported("this processor has no products of bf16 (AVX-512 BF16 or AMX)");
+  }
+}
+
 Sliced::Port input_port(int index, const ndt_tensor_type& t, Layout layout) {
   if (has_gaps(t, layout)) unsupported("input ", index, " has gaps");
   return {Sliced::Port::Role::kInput, index, image_step(t, layout) * size_of(t.dtype)};

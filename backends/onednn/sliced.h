@@ -73,6 +73,9 @@ class Sliced final : public Kernel {
 // Throws Unsupported unless input 0 is of a float dtype that the library computes in (or bytes).
 void check_float(const Node& node, bool or_bytes = false);
 
+// The same for what training alone asks for, where bf16 has to be faster than f32.
+void check_trained_float(const Node& node);
+
 // [0, n) in at most `parts` runs of whole grains, as long as each other but for a grain.
 struct Run {
   int64_t first, n;

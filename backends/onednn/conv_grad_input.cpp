@@ -1,4 +1,4 @@
-// ConvGradInput, f32, blocked: dx of a few images at a time from dy and the weights.
+// ConvGradInput, f32 and bf16, blocked: dx of a few images at a time from dy and the weights.
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
@@ -21,7 +21,7 @@ struct Back {
 };
 
 Back asked(const ndt_device& device, const Node& node) {
-  if (node.in(0).dtype != NDT_F32) unsupported("it is not f32");
+  check_trained_float(node);
   Back b{ask(node, node.out(), node.in(1), node.in(0))};
   if (b.conv.from != Layout::kBlocked || b.conv.to != Layout::kBlocked) {
     unsupported("it is not blocked");

@@ -1,8 +1,8 @@
-// ConvGradWeight, f32: dw from x, blocked or of few channels and plain, and dy, blocked.
+// ConvGradWeight, f32 and bf16: dw from x, blocked or of few channels and plain, and dy, blocked.
 //
 // A task is a run of output channels over a run of images; what tasks of the same channels found is
 // added up in the order of the images. What the tasks are does not depend on the threads, so that
-// neither does a bit of the result.
+// neither does a bit of the result. Sums are f32, and rounded once.
 #include <cstring>
 
 #include "backends/onednn/conv_choice.h"
@@ -17,7 +17,7 @@ constexpr int64_t kLeastWinograd = 28;  // pixels of a side: with fewer it was n
 constexpr int64_t kTasks = 8, kMostImageRuns = 4;
 
 AskedConv asked(const ndt_device& device, const Node& node) {
-  if (node.in(0).dtype != NDT_F32) unsupported("it is not f32");
+  check_trained_float(node);
   AskedConv a = ask(node, node.in(0), node.out(), node.in(1));
   const bool few = a.shape.few_channels() && a.from == Layout::kPlain;
   if (a.from != Layout::kBlocked && !few) unsupported("its images are not blocked");
@@ -33,8 +33,9 @@ AskedConv asked(const ndt_device& device, const Node& node) {
 class GradWeight final : public Kernel {
  public:
   explicit GradWeight(const AskedConv& a)
-      : x_step_(image_extent(a.x, a.from)),
-        y_step_(image_extent(a.y, a.to)),
+      : size_(size_of(a.x.dtype)),
+        x_step_(image_extent(a.x, a.from) * size_),
+        y_step_(image_extent(a.y, a.to) * size_),
         images_(runs_of_images(a)) {
     const std::vector<Run> channels = runs_of_channels(a);
     for (const Run& run : channels) parts_.push_back(part_of(a, run));
@@ -43,8 +44,8 @@ class GradWeight final : public Kernel {
       scratch_ = std::max(scratch_, whole_lines(part.reorder->scratch()));
       for (size_t i = 0; i < images_.size(); ++i) {
         scratch_ = std::max(scratch_, whole_lines(part.primitives[i]->scratch()));
-        const auto floats = static_cast<size_t>(part.length * images_[i].n);
-        if (copies()) copied_ = std::max(copied_, whole_lines(floats * sizeof(float)));
+        const auto copy = static_cast<size_t>(part.length * images_[i].n);
+        if (copies()) copied_ = std::max(copied_, whole_lines(copy));
       }
     }
     slots_ = static_cast<int>(std::min<int64_t>(threads(), tasks()));
@@ -53,8 +54,8 @@ class GradWeight final : public Kernel {
   }
 
   void run(const void* const* in, void* const* out, void* workspace) const override {
-    const auto* x = static_cast<const float*>(in[0]);
-    const auto* dy = static_cast<const float*>(in[1]);
+    const auto* x = static_cast<const char*>(in[0]);
+    const auto* dy = static_cast<const char*>(in[1]);
     char* const found = static_cast<char*>(workspace);
     char* const slots = found + static_cast<size_t>(tasks()) * found_;
     std::atomic<bool> failed{false};
@@ -71,13 +72,13 @@ class GradWeight final : public Kernel {
     });
     parallel_tasks(static_cast<int64_t>(parts_.size()), slots_, [&](int64_t p, int slot) {
       char* const scratch = slots + static_cast<size_t>(slot) * (scratch_ + copied_);
-      guarded([&] { finish(p, found, static_cast<float*>(out[0]), scratch); });
+      guarded([&] { finish(p, found, static_cast<char*>(out[0]), scratch); });
     });
     if (failed) invalid("oneDNN could not run ", parts_[0].primitives[0]->algorithm());
   }
 
  private:
-  // Some output channels: floats `first` and on of an image of dy, `into` and on of dw.
+  // Some output channels: bytes `first` and on of an image of dy, `into` and on of dw.
   struct Part {
     int64_t first, length, into;
     std::vector<PrimitivePtr> primitives = {};  // by run of images
@@ -86,18 +87,18 @@ class GradWeight final : public Kernel {
   };
 
   Part part_of(AskedConv a, const Run& channels) const {
-    const int64_t plane = a.y.dims[2] * a.y.dims[3];
+    const int64_t plane = a.y.dims[2] * a.y.dims[3] * size_;
     a.y.dims[1] = channels.n;
     if (a.shape.groups == 1) a.shape.out = channels.n;
     Part part{.first = channels.first * plane,
-              .length = image_extent(dense(a.y, a.to), a.to),
-              .into = channels.first * a.shape.in * a.shape.height * a.shape.width};
+              .length = image_extent(dense(a.y, a.to), a.to) * size_,
+              .into = channels.first * a.shape.in * a.shape.height * a.shape.width * size_};
     Desc found = any_desc(a.shape.as_asked(), NDT_F32);
     for (const Run& images : images_) {
       part.primitives.push_back(convolution_back_weights(a.filled(images.n, found)));
       found = part.primitives.back()->desc(DNNL_ARG_DIFF_WEIGHTS);
     }
-    part.reorder = reorder(found, plain_desc(a.shape.as_asked(), NDT_F32));
+    part.reorder = reorder(found, plain_desc(a.shape.as_asked(), a.weights_dtype));
     part.bytes = found.get_size();
     return part;
   }
@@ -115,25 +116,24 @@ class GradWeight final : public Kernel {
   int64_t tasks() const { return static_cast<int64_t>(parts_.size() * images_.size()); }
 
   // Tasks of the same channels lie one after the other.
-  void find(int64_t task, const float* x, const float* dy, char* found, char* scratch) const {
+  void find(int64_t task, const char* x, const char* dy, char* found, char* scratch) const {
     const auto runs = static_cast<int64_t>(images_.size());
     const Part& part = parts_[static_cast<size_t>(task / runs)];
     const Run& images = images_[static_cast<size_t>(task % runs)];
-    const float* from = dy + images.first * y_step_ + part.first;
+    const char* from = dy + images.first * y_step_ + part.first;
     if (copies()) {
-      auto* copy = reinterpret_cast<float*>(scratch + scratch_);
+      char* const copy = scratch + scratch_;
       for (int64_t i = 0; i < images.n; ++i) {
-        std::memcpy(copy + i * part.length, from + i * y_step_,
-                    static_cast<size_t>(part.length) * sizeof(float));
+        std::memcpy(copy + i * part.length, from + i * y_step_, static_cast<size_t>(part.length));
       }
       from = copy;
     }
-    void* const data[] = {const_cast<float*>(x + images.first * x_step_), const_cast<float*>(from),
+    void* const data[] = {const_cast<char*>(x + images.first * x_step_), const_cast<char*>(from),
                           found};
     part.primitives[static_cast<size_t>(task % runs)]->run(data, scratch);
   }
 
-  void finish(int64_t p, char* found, float* dw, char* scratch) const {
+  void finish(int64_t p, char* found, char* dw, char* scratch) const {
     const Part& part = parts_[static_cast<size_t>(p)];
     char* const first = found + static_cast<size_t>(p) * images_.size() * found_;
     auto* sum = reinterpret_cast<float*>(first);
@@ -145,7 +145,7 @@ class GradWeight final : public Kernel {
     part.reorder->run(data, scratch);
   }
 
-  int64_t x_step_, y_step_;  // floats
+  int64_t size_, x_step_, y_step_;  // bytes: of an element; from image to image
   std::vector<Run> images_;
   std::vector<Part> parts_;
   int slots_ = 1;

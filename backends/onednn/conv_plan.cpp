@@ -83,7 +83,9 @@ std::shared_ptr<const Packed> weights_of(const Node& node, const AskedConv& a, c
 }
 
 void check_changing(const AskedConv& a) {
-  if (a.weights_dtype != NDT_F32) unsupported("its weights change and are not f32");
+  if (a.weights_dtype == NDT_BF16 && !has_bf16()) {
+    unsupported("its weights change, and this processor has no products of bf16");
+  }
   if (a.shape.changed()) unsupported("its weights change, and its channels do not fill blocks");
 }
 

@@ -8,10 +8,11 @@ dnnl::algorithm algorithm_of(const Convolution& c) {
   return c.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
 }
 
-// What the library wants to know of the way forward before it goes back.
+// What the library wants to know of the way forward before it goes back. Gradients of weights may
+// be wider than these.
 dnnl::convolution_forward::primitive_desc forward_of(const Convolution& c) {
   using F = dnnl::convolution_forward;
-  const Desc weights(c.weights.dims(), c.weights.data_type(), dnnl::memory::format_tag::any);
+  const Desc weights(c.weights.dims(), c.src.data_type(), dnnl::memory::format_tag::any);
   const F::desc d(dnnl::prop_kind::forward_training, algorithm_of(c), c.src, weights, c.dst,
                   c.strides, c.dilations, c.begin, c.end);
   return {d, engine()};

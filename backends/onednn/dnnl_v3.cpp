@@ -17,11 +17,13 @@ dnnl::algorithm algorithm_of(const Convolution& c) {
 // Laid out as the primitive likes.
 Desc free_desc(const Desc& desc) { return {desc.get_dims(), desc.get_data_type(), Tag::any}; }
 
-// What the library wants to know of the way forward before it goes back.
+// What the library wants to know of the way forward before it goes back. Gradients of weights may
+// be wider than these.
 dnnl::convolution_forward::primitive_desc forward_of(const Convolution& c) {
   using F = dnnl::convolution_forward;
+  const Desc weights(c.weights.get_dims(), c.src.get_data_type(), Tag::any);
   return F::primitive_desc(engine(), dnnl::prop_kind::forward_training, algorithm_of(c), c.src,
-                           free_desc(c.weights), c.dst, c.strides, c.dilations, c.begin, c.end);
+                           weights, c.dst, c.strides, c.dilations, c.begin, c.end);
 }
 
 // HardSwish is x * clip(alpha * x + beta, 0, 1) here.

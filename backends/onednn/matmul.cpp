@@ -1,10 +1,13 @@
-// MatMul, Gemm and FusedMatMul, f32 and bf16, plain. A constant right side is packed, and rows of a
-// few images, or a few rows of features, are one product: this library sums a row the same way with
-// any others, by test. Two sides that both change are a product per image.
+// MatMul, Gemm and FusedMatMul, f32 and bf16, plain. A right side that all images share is packed,
+// once where it is constant, at every run where training changes it, and rows of a few images, or a
+// few rows of features, are one product: this library sums a row the same way with any others, by
+// test. Two sides that both change with the image are a product per image.
 #include <optional>
 
 #include "backends/onednn/activation.h"
+#include "backends/onednn/gemm_back.h"
 #include "backends/onednn/ops.h"
+#include "backends/onednn/repacked.h"
 #include "backends/onednn/sliced.h"
 #include "backends/onednn/weights.h"
 
@@ -18,12 +21,15 @@ struct Product {
   int64_t images = 1;  // separate products, or rows
   std::vector<int64_t> sizes = {1};
   int64_t heads = 1, m = 1, k = 1, n = 1;  // of one image
-  bool by_rows = false, transposed = false, packed = false, bias = false;
+  bool by_rows = false, transposed = false, packed = false, changes = false, bias = false;
   Finish finish = {};
 
   Dims dims(int64_t group, int64_t rows, int64_t columns) const {
     if (by_rows) rows *= group;
     return heads == 1 ? Dims{rows, columns} : Dims{heads, rows, columns};
+  }
+  Desc given() const {
+    return transposed ? transposed_desc({k, n}, dtype) : plain_desc({k, n}, dtype);
   }
   Desc weights() const {
     if (packed) return any_desc({k, n}, dtype);
@@ -58,6 +64,12 @@ std::optional<Activation> checked_activation(const Node& node) {
   return a;
 }
 
+void check_changing(const Node& node) {
+  if (node.in(0).dtype == NDT_F32)
+    unsupported("its right side changes: the cpu plugin is no slower");
+  check_trained_float(node);
+}
+
 Product product_of(const Node& node) {
   check_float(node);
   if (!has_avx512()) unsupported("without AVX-512 the cpu plugin is no slower");
@@ -78,7 +90,8 @@ Product product_of(const Node& node) {
   }
   p.packed = b.rank == 2;
   if (p.packed) {
-    node.need_constant(1, "right side");
+    p.changes = !node.constant(1);
+    if (p.changes) check_changing(node);
     p.by_rows = true;
     p.sizes = a.rank == 2 ? std::vector<int64_t>{1, 4, 16} : std::vector<int64_t>{1, 2, 3, 4};
     for (int d = 1; d < last; ++d) p.m *= a.dims[d];
@@ -100,24 +113,28 @@ PrimitivePtr checked(const PrimitivePtr& primitive) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_matmul(const ndt_device&, const Node& node) {
+  if (is_gemm_back(node)) return prepare_gemm_back(node);
   const Product p = product_of(node);
   const Desc wanted = checked(p.make(p.sizes.back(), p.weights()))->desc(DNNL_ARG_WEIGHTS);
   Sliced::Plan plan{.images = p.images, .sizes = p.sizes};
   plan.make = [=](int64_t images) { return checked(p.make(images, wanted)); };
   plan.ports.push_back(input_port(0, node.in(0), Layout::kPlain));
-  if (p.packed) {
+  if (p.packed && !p.changes) {
     const void* data = node.need_constant(1, "right side");
-    const Desc from =
-        p.transposed ? transposed_desc({p.k, p.n}, p.dtype) : plain_desc({p.k, p.n}, p.dtype);
-    const auto weights = packed_weights(node.constant_id(1), from, wanted, [=] { return data; });
+    const auto weights =
+        packed_weights(node.constant_id(1), p.given(), wanted, [=] { return data; });
     plan.ports.push_back({Sliced::Port::Role::kFixed, 0, 0, weights->data()});
     plan.keep.push_back(weights);
   } else {
-    plan.ports.push_back(input_port(1, node.in(1), Layout::kPlain));
+    plan.ports.push_back(p.changes ? Sliced::Port{Sliced::Port::Role::kInput, 1}
+                                   : input_port(1, node.in(1), Layout::kPlain));
   }
   if (p.bias) plan.ports.push_back({Sliced::Port::Role::kInput, kBias});
   set_output(plan, node.out(), Layout::kPlain);
   auto kernel = std::make_unique<Sliced>(std::move(plan));
+  if (p.changes) {
+    return std::make_unique<Repacked>(std::move(kernel), node.inputs(), 1, p.given(), wanted);
+  }
   if (p.packed) kernel->packed_inputs = 1 << 1;
   return kernel;
 }
@@ -128,6 +145,10 @@ void prefer_matmul(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) 
   }
   set_layout(out[0], Layout::kPlain);
   const ndt_node wanted = node.with(in, out);
+  if (is_gemm_back(node)) {
+    prepare_gemm_back(Node(wanted));
+    return;
+  }
   const Product p = product_of(Node(wanted));
   checked(p.make(1, p.weights()));
 }

@@ -2,10 +2,18 @@
 // statistics. Larger than the operators' examples, so that blocks, parts and Winograd are met.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "tests/runtime/onednn_cases.h"
 
 namespace ndtrain {
 namespace {
+
+// Of this processor, or of what ONEDNN_MAX_CPU_ISA makes of it.
+bool has_products_of_bf16() {
+  return !std::getenv("ONEDNN_MAX_CPU_ISA") && __builtin_cpu_supports("avx512bf16");
+}
 
 struct Training {
   std::string name, op;
@@ -52,6 +60,40 @@ std::vector<Training> training_cases() {
                     .outputs = 3}});
   cases.push_back({"Statistics", "BatchNormalizationGrad", {.inputs = {x, x, c}}});
   cases.push_back({"Activation", "ReluGrad", {.inputs = {x, x}}});
+  cases.push_back(
+      {"Pool",
+       "MaxPoolGrad",
+       {.inputs = {Shape{kImages, 40, 10, 9}, ExampleInput::no_ties(x)},
+        .attrs = {
+            {"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}}}});
+  return cases;
+}
+
+// With data of bf16 beside statistics, scales and biases of f32.
+Training in_bf16(Training c) {
+  c.name += "InBf16";
+  const uint64_t wide = c.op == "BatchNormalizationGrad" ? 0b100 : find_op(c.op).facts.wide_inputs;
+  for (size_t i = 0; i < c.example.inputs.size(); ++i) {
+    if (!(wide >> i & 1)) c.example.inputs[i].type.dtype = DType::kBF16;
+  }
+  return c;
+}
+
+std::vector<Training> cases_in_bf16() {
+  std::vector<Training> cases;
+  std::vector<Training> wide = training_cases();
+  // The library has it for whole blocks of channels alone.
+  std::erase_if(wide,
+                [](const Training& c) { return c.op == "ConvGradWeight" && c.name == "Photo"; });
+  add_convolution(wide, "PhotoToBlocks", {kImages, 3, 32, 32}, {64, 3, 7, 7}, 2);
+  for (const Training& c : wide) cases.push_back(in_bf16(c));
+  const auto product = [&](const char* name, const char* op, Shape a, Shape b, Attrs attrs) {
+    cases.push_back(in_bf16({name, op, {.inputs = {a, b}, .attrs = std::move(attrs)}}));
+  };
+  product("OfTokens", "MatMul", {3, 50, 96}, {96, 200}, {});
+  product("OfHeads", "MatMul", {3, 4, 50, 32}, {3, 4, 32, 50}, {});
+  product("OfRows", "Gemm", {37, 96}, {200, 96}, {{"transB", 1}});
+  product("OfWeights", "Gemm", {150, 200}, {150, 96}, {{"transA", 1}});
   return cases;
 }
 
@@ -60,6 +102,9 @@ class OnednnTrainingTest : public testing::TestWithParam<Training> {};
 TEST_P(OnednnTrainingTest, MatchesTheReferenceWithTheSameBitsForAnyThreads) {
   if (!onednn()) return;
   const Training& c = GetParam();
+  if (c.example.inputs[0].type.dtype == DType::kBF16 && !has_products_of_bf16()) {
+    GTEST_SKIP() << "this processor has no products of bf16";
+  }
   const OpDef& def = find_op(c.op);
   const ExampleGraph e = build_example(def, c.example);
   const NodeRun run = node_of(e);
@@ -68,7 +113,8 @@ TEST_P(OnednnTrainingTest, MatchesTheReferenceWithTheSameBitsForAnyThreads) {
   const auto ports = onednn()->prefer(run, ports_from(run, Start::kBlocked));
   ASSERT_TRUE(ports.has_value());
   const std::vector<Bytes> alone = onednn()->run(run, *ports);
-  compare(def, c.name, run, 2e-5, want, alone);
+  // One rounding to 8 bits, or the order of sums in f32.
+  compare(def, c.name, run, run.in[0].dtype == DType::kBF16 ? 0x1p-8 : 2e-5, want, alone);
   for (const int threads : {2, 3, 5}) {
     onednn()->set_threads(threads);
     const std::vector<Bytes> together = onednn()->run(run, *ports);
@@ -81,6 +127,18 @@ TEST_P(OnednnTrainingTest, MatchesTheReferenceWithTheSameBitsForAnyThreads) {
 
 INSTANTIATE_TEST_SUITE_P(Every, OnednnTrainingTest, testing::ValuesIn(training_cases()),
                          [](const auto& c) { return c.param.op + c.param.name; });
+INSTANTIATE_TEST_SUITE_P(EveryInBf16, OnednnTrainingTest, testing::ValuesIn(cases_in_bf16()),
+                         [](const auto& c) { return c.param.op + c.param.name; });
+
+// So that a plan goes another way instead of one that is slower than f32.
+TEST(OnednnTraining, RefusesGradientsInBf16WhereTheProcessorHasNoProductsOfIt) {
+  if (!onednn() || has_products_of_bf16()) return;
+  for (const Training& c : cases_in_bf16()) {
+    if (c.op == "ReluGrad" || c.name.starts_with("OfHeads")) continue;
+    const NodeRun run = node_of(build_example(find_op(c.op), c.example));
+    EXPECT_FALSE(onednn()->prefer(run, ports_from(run, Start::kBlocked))) << c.op << c.name;
+  }
+}
 
 }  // namespace
 }  // namespace ndtrain

@@ -92,6 +92,8 @@ ByteProduct byte_product(const Node& node) {
   p.transposed = node.i("transB") != 0;
   p.k = x.dims[x.rank - 1];
   p.n = w.dims[p.transposed ? 0 : 1];
+  constexpr int64_t kMostBytesSummed = 65536;  // 255 * 128 to each fits 32 bits
+  if (p.k > kMostBytesSummed) unsupported("sums of ", p.k, " products may not fit 32 bits");
   for (int d = 1; d < x.rank - 1; ++d) p.rows *= x.dims[d];
   p.sizes = x.rank == 2 ? std::vector<int64_t>{1, 4, 16} : std::vector<int64_t>{1, 2, 3, 4};
   p.finish.scales = scales_of(node, p.n);

@@ -55,13 +55,13 @@ void multiply_pairs(const std::byte* rows, int64_t groups, const std::byte* w,
     for (int r = 0; r < kByteRows; ++r) {
       const Pairs a = (Pairs)(group_at(rows + (r * groups + g) * 4) - Ints{});
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum[r][v] += added_products(a, b[v]);
+      for (int64_t v = 0; v < kVectors; ++v) sum[r][v] += added_products(a, b[v]);
     }
   }
 #pragma GCC unroll 8
   for (int r = 0; r < kByteRows; ++r) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v)
+    for (int64_t v = 0; v < kVectors; ++v)
       *reinterpret_cast<Ints*>(sums[r] + v * kIntLanes) = sum[r][v];
   }
 }
@@ -78,7 +78,7 @@ __attribute__((target("avx512vnni"))) void multiply_fours(const std::byte* rows,
     for (int r = 0; r < kByteRows; ++r) {
       const __m512i a = _mm512_set1_epi32(group_at(rows + (r * groups + g) * 4));
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) {
+      for (int64_t v = 0; v < kVectors; ++v) {
         sum[r][v] = _mm512_dpbusd_epi32(sum[r][v], a, _mm512_load_si512(b + v * 64));
       }
     }
@@ -86,7 +86,7 @@ __attribute__((target("avx512vnni"))) void multiply_fours(const std::byte* rows,
 #pragma GCC unroll 8
   for (int r = 0; r < kByteRows; ++r) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) _mm512_store_si512(sums[r] + v * kIntLanes, sum[r][v]);
+    for (int64_t v = 0; v < kVectors; ++v) _mm512_store_si512(sums[r] + v * kIntLanes, sum[r][v]);
   }
 }
 
@@ -117,11 +117,11 @@ void ByteProduct::pack(const int8_t* w, int64_t k_step, int64_t col_step, void* 
     for (int64_t i = 0; i < k_; ++i) {
       const int64_t panel = c / kByteCols * groups() + i / group;
       const int64_t at = (panel * kByteCols + c % kByteCols) * group + i % group;
-      const int8_t value = w[i * k_step + c * col_step];
+      const int value = w[i * k_step + c * col_step];
       if (vnni_) {
-        *element<int8_t>(to, at) = value;
+        *element<int8_t>(to, at) = static_cast<int8_t>(value);
       } else {
-        *element<int16_t>(to, at) = value;
+        *element<int16_t>(to, at) = static_cast<int16_t>(value);
       }
     }
   }

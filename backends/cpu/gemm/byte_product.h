@@ -12,6 +12,7 @@
 
 namespace ndtrain::cpu {
 
+inline constexpr int64_t kMostBytesSummed = 65536;  // 255 * 128 to each fits 32 bits
 inline constexpr int kByteRows = 6;
 #if defined(__AVX512BW__)
 inline constexpr int kByteCols = 64;

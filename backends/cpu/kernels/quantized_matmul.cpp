@@ -74,7 +74,7 @@ class QuantizedMatMul final : public Kernel {
  private:
   enum class Function { kClamp, kGelu, kGeluTanh };
   // A panel serves as many while it is in cache.
-  static constexpr int64_t kBlockRows = 8 * kByteRows;
+  static constexpr int64_t kBlockRows = int64_t{8} * kByteRows;
 
   std::byte* staged_rows(std::byte* staged, int64_t row) const {
     return staged + static_cast<size_t>(row / kByteRows) * product_.rows_bytes();
@@ -82,8 +82,9 @@ class QuantizedMatMul final : public Kernel {
 
   // All columns, so that rows are staged once; fewer where there are few rows to share.
   int64_t panels_of_task(int64_t blocks) const {
-    if (blocks >= 4 * slots_) return product_.panels();
-    return std::max<int64_t>(1, product_.panels() / (4 * slots_));
+    const int64_t tasks = int64_t{4} * slots_;
+    if (blocks >= tasks) return product_.panels();
+    return std::max<int64_t>(1, product_.panels() / tasks);
   }
   size_t slot_bytes() const {
     return (kBlockRows / kByteRows * product_.rows_bytes() + 63) / 64 * 64;
@@ -109,6 +110,7 @@ class QuantizedMatMul final : public Kernel {
     for_byte(node.in(kX).dtype, []<typename>() {});
     if (y_ != NDT_F32) for_byte(y_, []<typename>() {});
     const bool transposed = node.i("transB", 0) != 0;
+    if (k_ > kMostBytesSummed) unsupported("sums of ", k_, " products may not fit 32 bits");
     if (w.rank != 2 || w.dims[transposed ? 1 : 0] != k_ || w.dims[transposed ? 0 : 1] != n_) {
       invalid("its matrix does not fit");
     }

@@ -117,11 +117,11 @@ void ByteProduct::pack(const int8_t* w, int64_t k_step, int64_t col_step, void* 
     for (int64_t i = 0; i < k_; ++i) {
       const int64_t panel = c / kByteCols * groups() + i / group;
       const int64_t at = (panel * kByteCols + c % kByteCols) * group + i % group;
-      const int value = w[i * k_step + c * col_step];
+      const int8_t value = w[i * k_step + c * col_step];
       if (vnni_) {
-        *element<int8_t>(to, at) = static_cast<int8_t>(value);
+        *element<int8_t>(to, at) = value;
       } else {
-        *element<int16_t>(to, at) = static_cast<int16_t>(value);
+        *element<int16_t>(to, at) = value;  // NOLINT(bugprone-signed-char-misuse): a number
       }
     }
   }

@@ -14,8 +14,9 @@ struct TrainingCompute {
   std::string why = {};
 };
 
-// No backend of the host's memory has kernels of 16 bits for the backward pass: they would go by
-// way of f32, with twice the copies and none of the gain, so that f32 is trained there.
+// 16 bits where they are faster than f32: on devices with memory of their own, and on those of the
+// host's that have products of weights' gradients in that type. Others would go by way of f32, with
+// twice the copies and none of the gain, so that f32 is trained there.
 TrainingCompute training_compute(DType asked, const Device& device);
 
 }  // namespace ndtrain

@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Onednn, TrainStep,
                          name_of);
 #endif
 
-class MixedPrecision : public testing::TestWithParam<const char*> {};
+class MixedPrecision : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 double norm(const Tensor& t, const Tensor* less = nullptr) {
   const std::vector<double> values = t.to_doubles(),
@@ -193,14 +193,15 @@ double norm(const Tensor& t, const Tensor* less = nullptr) {
 }
 
 TEST_P(MixedPrecision, GradientsAreThoseOfF32ButForRounding) {
+  const auto [network, backend] = GetParam();
   Golden like;
   like.side = 64;
   like.rows = 3;
   like.seed = 1;
   const Model model =
-      conditioned(build_model(GetParam(), {.classes = kClasses, .img_size = like.side, .seed = 1}));
+      conditioned(build_model(network, {.classes = kClasses, .img_size = like.side, .seed = 1}));
   const std::vector<std::string> names = trainable_parameters(model, "none");
-  const Device device(Backend::find("cpu"));
+  const Device device(Backend::find(backend));
   const auto step_in = [&](DType compute) {
     const StepGraph step = make_step_graph(bind(model, like.rows), names, 0, compute);
     const Plan plan(step.graph, device, {.bound_params = step.trainable});
@@ -228,8 +229,17 @@ TEST_P(MixedPrecision, GradientsAreThoseOfF32ButForRounding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, MixedPrecision, testing::Values("squeezenet1_1", "tinynet", "vit"),
-                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Models, MixedPrecision,
+                         testing::Combine(testing::Values("squeezenet1_1", "tinynet", "vit"),
+                                          testing::Values("cpu")),
+                         name_of);
+#ifdef NDT_ONEDNN
+INSTANTIATE_TEST_SUITE_P(Onednn, MixedPrecision,
+                         testing::Combine(testing::Values("squeezenet1_1", "tinynet", "vit",
+                                                          "resnet18"),
+                                          testing::Values("onednn")),
+                         name_of);
+#endif
 
 // More gradients than one Sum takes.
 TEST(StepGraphInF16, AllGradientsOfAManyLayeredNetworkAreChecked) {

@@ -26,6 +26,10 @@ class AbiNode {
   void set_output_within(const ndt_tensor_type& whole) {
     std::copy_n(whole.strides, whole.rank, outputs_[0].strides);
   }
+  void set_ports(std::span<const ndt_tensor_type> inputs, const ndt_tensor_type& output) {
+    std::ranges::copy(inputs, inputs_.begin());
+    outputs_[0] = output;
+  }
   void set_in_one_thread() { node_.in_one_thread = 1; }
   const ndt_node& get() const { return node_; }
 

@@ -9,6 +9,7 @@
 #include "framework/runtime/abi_node.h"
 #include "framework/runtime/arena.h"
 #include "framework/runtime/concat_elision.h"
+#include "framework/runtime/flat_map.h"
 
 namespace ndtrain {
 namespace {
@@ -94,18 +95,27 @@ class Selector {
     if (!refusal || !fallback) return refusal;
     const Node& n = g_.nodes()[i];
     const auto plain = [&](ValueId v) { return v == kNone || is_row_major(types_[index(v)]); };
+    std::optional<PortTypes> rows;
     if (!std::ranges::all_of(n.inputs, plain) || !std::ranges::all_of(n.outputs, plain)) {
-      return refusal;
+      if (whole_[i] == kNone) rows = as_rows(g_, n, types_of(i));
+      if (!rows) return refusal;
     }
-    const std::optional<std::string> second = refusal_of(i, *fallback);
+    const std::optional<std::string> second = refusal_of(i, *fallback, rows);
     if (!second) return {};
     return *refusal + "; " + fallback->backend().name() + ": " + *second;
   }
 
-  std::optional<std::string> refusal_of(size_t i, const Device& device) {
+  const std::vector<ndt_tensor_type>& types_of(size_t i) const {
+    return i < s_.tiling.nodes ? tile_types_ : types_;
+  }
+
+  // `ports`: where they are not as the values lie.
+  std::optional<std::string> refusal_of(size_t i, const Device& device,
+                                        const std::optional<PortTypes>& ports = {}) {
     const Node& n = g_.nodes()[i];
     const bool tiled = i < s_.tiling.nodes;
-    AbiNode node(n, tiled ? tile_types_ : types_);
+    AbiNode node(n, types_of(i));
+    if (ports) node.set_ports(ports->in, ports->out);
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       const ValueId v = n.inputs[k];
       if (is_constant(v)) node.set_constant(k, g_.value(v).data.data(), id(v));

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "framework/runtime/abi_node.h"
+#include "framework/runtime/flat_map.h"
 #include "framework/runtime/memory_plan.h"
 
 namespace ndtrain {
@@ -82,9 +83,7 @@ class LayoutPass {
       if (n.inputs[k] != kNone) in[k] = type(n.inputs[k]);
     }
     for (ValueId v : n.outputs) out.push_back(type(v));
-    if (is_view(n) || !prefers(n, in, out)) {
-      for (ndt_tensor_type& t : in) t = row_major(t);
-    }
+    if (is_view(n) || !prefers(n, in, out)) lay_for_fallback(n, in, out);
     std::vector<ValueId> inputs;
     for (size_t k = 0; k < n.inputs.size(); ++k) inputs.push_back(as(n.inputs[k], in[k]));
     const std::vector<ValueId> outputs =
@@ -108,6 +107,17 @@ class LayoutPass {
     if (s != NDT_UNSUPPORTED) device_.backend().check(s, "layouts of " + n.op);
     for (size_t k = 0; k < out.size(); ++k) out[k] = abi_type(g_.type(n.outputs[k]));
     return false;
+  }
+
+  // The fallback takes row-major ports, and a map as a row wherever its elements lie.
+  void lay_for_fallback(const Node& n, std::vector<ndt_tensor_type>& in,
+                        std::vector<ndt_tensor_type>& out) const {
+    if (const std::optional<PortTypes> alike = lying_alike(g_, n, types_)) {
+      in = alike->in;
+      out[0] = alike->out;
+    } else {
+      for (ndt_tensor_type& t : in) t = row_major(t);
+    }
   }
 
   // Value `v` of the original, lying as `wanted`.

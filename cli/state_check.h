@@ -27,8 +27,8 @@ struct CheckedState {
 };
 
 // `role`: of state.json. With `repair`, derived files that are damaged are removed. When it is
-// interrupted, what was found by then. Throws Error: what cannot be listed or removed. The caller has
-// the directory's lock.
+// interrupted, what was found by then. Throws Error: what cannot be listed or removed. The caller
+// has the directory's lock.
 CheckedState check_state(Fs& fs, const std::string& state, const std::string& role, bool repair,
                          ndp::Progress& progress);
 

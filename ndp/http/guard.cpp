@@ -39,7 +39,8 @@ HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
       names_(security.names),
       authority_(TlsClient::make(security.authority, security.revoked).or_throw()) {
   if (security.tls()) {
-    Result<std::shared_ptr<TlsServer>> tls = TlsServer::make(security.certificate, security.key, security.oldest);
+    Result<std::shared_ptr<TlsServer>> tls =
+        TlsServer::make(security.certificate, security.key, security.oldest);
     if (!tls.ok()) throw Error("TLS of HTTP: ", tls.status().message());
     tls_ = std::move(*tls);
   }

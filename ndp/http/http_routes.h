@@ -13,8 +13,8 @@ namespace ndtrain::ndp {
 
 // A connection's two ends, as text.
 struct HttpEndpoints {
-  std::string peer;   // the client's host; the address itself for a unix socket
-  std::string local;  // the address that it reached; the same for a unix socket
+  std::string peer;                // the client's host; the address itself for a unix socket
+  std::string local;               // the address that it reached; the same for a unix socket
   std::optional<uid_t> user = {};  // as HttpRequest::user
 };
 

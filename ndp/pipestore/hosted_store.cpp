@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/engine/numerics.h"
 #include "ndp/labels/label_db.h"
-#include "framework/core/checksummed_json.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/role_loop.h"
 

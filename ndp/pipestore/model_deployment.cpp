@@ -4,12 +4,12 @@
 #include <string>
 #include <utility>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/pipestore/store_lanes.h"
-#include "framework/core/checksummed_json.h"
 #include "ndp/wire/digests.h"
 
 namespace ndtrain::ndp {

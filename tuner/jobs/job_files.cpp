@@ -5,11 +5,11 @@
 #include <numeric>
 #include <sstream>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "framework/core/text.h"
-#include "framework/core/checksummed_json.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;

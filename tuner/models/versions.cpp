@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "ndp/labels/version_name.h"
-#include "framework/core/checksummed_json.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/engine/feature_rows.h"
 #include "ndp/engine/numerics.h"
-#include "framework/core/checksummed_json.h"
 #include "ndp/wire/digests.h"
 #include "tuner/work/cut_model.h"
 #include "tuner/work/promotion.h"

@@ -1,10 +1,10 @@
 #include <nlohmann/json.hpp>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json_input.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/http/tokens.h"
 #include "ndp/photos/label_rows.h"
-#include "framework/core/checksummed_json.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/files.h"
 #include "tuner/jobs/job_spec.h"

@@ -77,7 +77,7 @@ std::vector<std::string> versions() {
   Versions versions(fs, kFile);
   versions.add_collection("birds", "garden").or_throw();
   // Without its checksum, which would let nothing else through.
-  Json state = ndp::verified(fs.read(kFile).or_throw());
+  Json state = verified(fs.read(kFile).or_throw());
   return {state.dump()};
 }
 

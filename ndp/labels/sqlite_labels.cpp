@@ -52,7 +52,7 @@ void bring_up_to_date(sql::Database& db) {
   const int64_t version = db.integer("PRAGMA user_version");
   if (version > 0 && version < kFirstWithChecksums) db.add_checksums();
   migrate(db, label_migrations());
-  if (db.has_checksums()) return;
+  if (db.has_checksums() || !db.has_file()) return;
   throw sql::Failure{Status(Code::kCorrupt,
                             "its pages have no checksums, so its header is not as it was written")};
 }

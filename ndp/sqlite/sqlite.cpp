@@ -84,6 +84,11 @@ void Database::execute(const std::string& sql) {
   check(db_, sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr));
 }
 
+bool Database::has_file() const {
+  const char* const file = sqlite3_db_filename(db_, "main");
+  return file != nullptr && *file != '\0';
+}
+
 bool Database::has_checksums() const { return has_page_checksums(db_); }
 
 void Database::add_checksums() {

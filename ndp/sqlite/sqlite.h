@@ -29,6 +29,7 @@ class Database {
   void execute(const std::string& sql);  // never with text from outside
   // A function of SQL from text to a blob; NULL stays NULL. What `f` throws fails the statement.
   void define(const char* name, std::function<std::string(const std::string&)> f);
+  bool has_file() const;  // false: it is in memory alone
   bool has_checksums() const;
   // To a file of an earlier program: writes it anew, which takes as much room again meanwhile.
   // Other connections must be closed.

@@ -10,25 +10,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "framework/core/descriptor.h"
 #include "framework/core/error.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 int open_beneath(int directory, const std::string& location) {
   if (location.empty() || location.size() > limits::kPathBytes ||

@@ -10,23 +10,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "framework/core/descriptor.h"
+
 namespace ndtrain::ndp {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  const int fd_;
-};
 
 void put_end(const sockaddr_storage& end, __be32 (&address)[4], __be16& port) {
   if (end.ss_family == AF_INET6) {

@@ -21,13 +21,9 @@ void reference(const ReferenceContext& c) {
 }
 
 std::vector<Example> examples() {
-  const auto bytes = [](DType t, Shape s) {
-    const bool u8 = t == DType::kU8;
-    return ExampleInput::range(std::move(s), u8 ? 0 : -128, u8 ? 255 : 127, t);
-  };
-  return {{{bytes(DType::kU8, {2, 3, 5, 7}), bytes(DType::kI8, {256})}},
-          {{bytes(DType::kI8, {3, 64, 7, 7}), bytes(DType::kU8, {256})}},
-          {{bytes(DType::kU8, {301}), bytes(DType::kU8, {256})}}};
+  return {{{all_bytes(DType::kU8, {2, 3, 5, 7}), all_bytes(DType::kI8, {256})}},
+          {{all_bytes(DType::kI8, {3, 64, 7, 7}), all_bytes(DType::kU8, {256})}},
+          {{all_bytes(DType::kU8, {301}), all_bytes(DType::kU8, {256})}}};
 }
 
 }  // namespace

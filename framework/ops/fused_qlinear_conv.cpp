@@ -63,53 +63,43 @@ int64_t terms(const Attrs& a, std::span<const TensorType> in) {
   return conv_shape(a, in[kX].shape, in[kW].shape).terms();
 }
 
-ExampleInput bytes(DType t, Shape s) {
-  return ExampleInput::range(std::move(s), t == DType::kU8 ? 0 : -128, t == DType::kU8 ? 255 : 127,
-                             t);
-}
-
-ExampleInput one(double v, DType t = DType::kF32) { return ExampleInput::scalar(v, t); }
-
-ExampleInput each(std::vector<double> v, DType t = DType::kF32) {
-  const Shape s{static_cast<int64_t>(v.size())};
-  ExampleInput e = ExampleInput::given(t, s, std::move(v));
-  e.known = true;
-  return e;
-}
-
 // Of the kinds that calibration makes: zero points 0, weights i8 per channel; then the others.
 std::vector<Example> examples() {
   const DType u = DType::kU8, i = DType::kI8;
   const auto bias = [](int64_t n) { return ExampleInput::range({n}, -3000, 3000, DType::kI32); };
-  const ExampleInput scales = each({0.0113, 0.0171, 0.0057, 0.0131}), none = each({0, 0, 0, 0}, i);
+  const ExampleInput scales = known_numbers({0.0113, 0.0171, 0.0057, 0.0131}),
+                     none = known_numbers({0, 0, 0, 0}, i);
   const Attrs relu{{"steps", "Relu x0"}}, clip{{"steps", "Clip x0 -2 3"}};
   Attrs padded = relu;
   padded.set("pads", Ints(4, 1));
   const Attrs depthwise{
       {"steps", "Clip x0 0 6"}, {"group", 4}, {"pads", Ints(4, 1)}, {"strides", Ints(2, 2)}};
   return {
-      {{bytes(u, {2, 3, 6, 7}), one(0.0213), one(0, u), bytes(i, {4, 3, 3, 3}), scales, none,
-        one(0.217), one(0, u), bias(4)},
+      {{all_bytes(u, {2, 3, 6, 7}), one_number(0.0213), one_number(0, u),
+        all_bytes(i, {4, 3, 3, 3}), scales, none, one_number(0.217), one_number(0, u), bias(4)},
        padded},
-      {{bytes(u, {2, 8, 5, 5}), one(0.0213), one(0, u), bytes(i, {4, 8, 1, 1}), scales, none,
-        one(0.313), one(0, u), bias(4), bytes(u, {2, 4, 5, 5}), one(0.0917), one(0, u)},
+      {{all_bytes(u, {2, 8, 5, 5}), one_number(0.0213), one_number(0, u),
+        all_bytes(i, {4, 8, 1, 1}), scales, none, one_number(0.313), one_number(0, u), bias(4),
+        all_bytes(u, {2, 4, 5, 5}), one_number(0.0917), one_number(0, u)},
        relu},
-      {{bytes(u, {1, 8, 9, 20}), one(0.0213), one(0, u), bytes(i, {4, 8, 3, 3}), scales, none,
-        one(0.713), one(0, i), bias(4), bytes(i, {1, 4, 9, 20}), one(0.517), one(0, i)},
+      {{all_bytes(u, {1, 8, 9, 20}), one_number(0.0213), one_number(0, u),
+        all_bytes(i, {4, 8, 3, 3}), scales, none, one_number(0.713), one_number(0, i), bias(4),
+        all_bytes(i, {1, 4, 9, 20}), one_number(0.517), one_number(0, i)},
        {{"pads", Ints(4, 1)}}},
-      {{bytes(i, {3, 4, 6, 6}), one(0.0171), one(0, i), bytes(i, {4, 1, 3, 3}), scales, none,
-        one(0.0237), one(0, u), bias(4)},
+      {{all_bytes(i, {3, 4, 6, 6}), one_number(0.0171), one_number(0, i),
+        all_bytes(i, {4, 1, 3, 3}), scales, none, one_number(0.0237), one_number(0, u), bias(4)},
        depthwise},
-      {{bytes(u, {1, 4, 7, 7}), one(0.0213), one(113, u), bytes(i, {4, 2, 3, 3}), one(0.0131),
-        one(0, i), one(0.113), one(-5, i), ExampleInput::absent(), bytes(u, {1, 4, 5, 5}),
-        one(0.0217), one(3, u)},
+      {{all_bytes(u, {1, 4, 7, 7}), one_number(0.0213), one_number(113, u),
+        all_bytes(i, {4, 2, 3, 3}), one_number(0.0131), one_number(0, i), one_number(0.113),
+        one_number(-5, i), ExampleInput::absent(), all_bytes(u, {1, 4, 5, 5}), one_number(0.0217),
+        one_number(3, u)},
        [&] {
          Attrs a = clip;
          a.set("group", int64_t{2});
          return a;
        }()},
-      {{bytes(u, {1, 2, 9}), one(0.0213), one(100, u), bytes(i, {4, 2, 3}), scales, none,
-        one(0.217), one(128, u)}},
+      {{all_bytes(u, {1, 2, 9}), one_number(0.0213), one_number(100, u), all_bytes(i, {4, 2, 3}),
+        scales, none, one_number(0.217), one_number(128, u)}},
   };
 }
 

@@ -65,67 +65,54 @@ void reference(const ReferenceContext& c) {
 
 int64_t terms(const Attrs&, std::span<const TensorType> in) { return in[kX].shape[-1]; }
 
-ExampleInput bytes(DType t, Shape s) {
-  return ExampleInput::range(std::move(s), t == DType::kU8 ? 0 : -128, t == DType::kU8 ? 255 : 127,
-                             t);
-}
-
-ExampleInput one(double v, DType t = DType::kF32) { return ExampleInput::scalar(v, t); }
-
-ExampleInput each(std::vector<double> v, DType t = DType::kF32) {
-  const Shape s{static_cast<int64_t>(v.size())};
-  ExampleInput e = ExampleInput::given(t, s, std::move(v));
-  e.known = true;
-  return e;
-}
-
 // Of the kinds that calibration makes: u8 off centre, weights i8 per column; then the others.
 std::vector<Example> examples() {
   const DType u = DType::kU8, i = DType::kI8;
-  const ExampleInput scales = each({0.0113, 0.0171, 0.0057, 0.0131}), none = each({0, 0, 0, 0}, i),
-                     absent = ExampleInput::absent();
+  const ExampleInput scales = known_numbers({0.0113, 0.0171, 0.0057, 0.0131}),
+                     none = known_numbers({0, 0, 0, 0}, i), absent = ExampleInput::absent();
   const Attrs relu{{"steps", "Relu x0"}}, gelu{{"steps", "Gelu x0 approximate=none"}};
   Attrs transposed = relu;
   transposed.set("transB", 1);
   return {
-      {{bytes(u, {2, 5, 24}),
-        one(0.0213),
-        one(117, u),
-        bytes(i, {24, 4}),
+      {{all_bytes(u, {2, 5, 24}),
+        one_number(0.0213),
+        one_number(117, u),
+        all_bytes(i, {24, 4}),
         scales,
         none,
         absent,
         absent,
         {4}}},
-      {{bytes(u, {2, 5, 24}),
-        one(0.0013),
-        one(117, u),
-        bytes(i, {24, 4}),
+      {{all_bytes(u, {2, 5, 24}),
+        one_number(0.0013),
+        one_number(117, u),
+        all_bytes(i, {24, 4}),
         scales,
         none,
-        one(0.0113),
-        one(9, u),
+        one_number(0.0113),
+        one_number(9, u),
         {4}},
        gelu},
-      {{bytes(u, {7, 70}),
-        one(0.0213),
-        one(3, u),
-        bytes(i, {4, 70}),
+      {{all_bytes(u, {7, 70}),
+        one_number(0.0213),
+        one_number(3, u),
+        all_bytes(i, {4, 70}),
         scales,
         none,
-        one(0.313),
-        one(0, u),
+        one_number(0.313),
+        one_number(0, u),
         {4}},
        transposed},
-      {{bytes(i, {7, 9}), one(0.0213), one(-3, i), bytes(i, {9, 4}), one(0.0131)}},
-      {{bytes(u, {3, 2, 33}),
-        one(0.0213),
+      {{all_bytes(i, {7, 9}), one_number(0.0213), one_number(-3, i), all_bytes(i, {9, 4}),
+        one_number(0.0131)}},
+      {{all_bytes(u, {3, 2, 33}),
+        one_number(0.0213),
         absent,
-        bytes(u, {33, 4}),
+        all_bytes(u, {33, 4}),
         scales,
-        each({100, 120, 128, 131}, u),
-        one(0.617),
-        one(-5, i),
+        known_numbers({100, 120, 128, 131}, u),
+        one_number(0.617),
+        one_number(-5, i),
         {1, 1, 4}}},
   };
 }

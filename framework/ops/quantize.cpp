@@ -29,6 +29,20 @@ void check_quantized(const InferContext& c, size_t i, int64_t n) {
   check_one_or(c, i + 2, n);
 }
 
+ExampleInput all_bytes(DType t, Shape s) {
+  const bool u8 = t == DType::kU8;
+  return ExampleInput::range(std::move(s), u8 ? 0 : -128, u8 ? 255 : 127, t);
+}
+
+ExampleInput one_number(double v, DType t) { return ExampleInput::scalar(v, t); }
+
+ExampleInput known_numbers(std::vector<double> v, DType t) {
+  const Shape s{static_cast<int64_t>(v.size())};
+  ExampleInput e = ExampleInput::given(t, s, std::move(v));
+  e.known = true;
+  return e;
+}
+
 namespace {
 
 using Kind = AttrSpec::Kind;

@@ -30,4 +30,9 @@ void check_one_or(const InferContext& c, size_t i, int64_t n = 0);
 // tensor's dtype; scale and zero point are one value each, or with n > 0 a vector of n.
 void check_quantized(const InferContext& c, size_t i, int64_t n = 0);
 
+// Inputs of examples: bytes of the whole range of a dtype; one number; numbers that are constants.
+ExampleInput all_bytes(DType t, Shape s);
+ExampleInput one_number(double v, DType t = DType::kF32);
+ExampleInput known_numbers(std::vector<double> v, DType t = DType::kF32);
+
 }  // namespace ndtrain

@@ -119,13 +119,6 @@ int64_t conv_terms(const Attrs& a, std::span<const TensorType> in) {
 
 int64_t matmul_terms(const Attrs&, std::span<const TensorType> in) { return in[0].shape[-1]; }
 
-ExampleInput bytes(DType t, Shape s) {
-  return ExampleInput::range(std::move(s), t == DType::kU8 ? 0 : -128, t == DType::kU8 ? 255 : 127,
-                             t);
-}
-
-ExampleInput one(double v, DType t = DType::kF32) { return ExampleInput::scalar(v, t); }
-
 ExampleInput many(std::vector<double> v, DType t = DType::kF32) {
   const Shape s{static_cast<int64_t>(v.size())};
   ExampleInput e = ExampleInput::given(t, s, std::move(v));
@@ -136,10 +129,12 @@ ExampleInput many(std::vector<double> v, DType t = DType::kF32) {
 std::vector<Example> conv_integer_examples() {
   const DType u = DType::kU8, i = DType::kI8;
   return {
-      {{bytes(u, {1, 3, 5, 5}), bytes(i, {4, 3, 3, 3}), one(128, u)}, {{"pads", Ints{1, 1, 1, 1}}}},
-      {{bytes(u, {2, 4, 6, 6}), bytes(u, {4, 2, 3, 3}), one(7, u), many({1, 2, 3, 4}, u)},
+      {{all_bytes(u, {1, 3, 5, 5}), all_bytes(i, {4, 3, 3, 3}), one_number(128, u)},
+       {{"pads", Ints{1, 1, 1, 1}}}},
+      {{all_bytes(u, {2, 4, 6, 6}), all_bytes(u, {4, 2, 3, 3}), one_number(7, u),
+        many({1, 2, 3, 4}, u)},
        {{"group", 2}, {"strides", Ints{2, 2}}}},
-      {{bytes(i, {1, 2, 9}), bytes(i, {3, 2, 3})}, {{"auto_pad", "SAME_UPPER"}}},
+      {{all_bytes(i, {1, 2, 9}), all_bytes(i, {3, 2, 3})}, {{"auto_pad", "SAME_UPPER"}}},
   };
 }
 
@@ -148,37 +143,39 @@ std::vector<Example> qlinear_conv_examples() {
   const ExampleInput bias = ExampleInput::range({4}, -2000, 2000, DType::kI32);
   const ExampleInput per_channel = many({0.011, 0.017, 0.005, 0.013});
   return {
-      {{bytes(u, {1, 3, 5, 5}), one(0.02), one(128, u), bytes(i, {4, 3, 3, 3}), per_channel,
-        many({0, 0, 0, 0}, i), one(0.31), one(120, u), bias},
+      {{all_bytes(u, {1, 3, 5, 5}), one_number(0.02), one_number(128, u),
+        all_bytes(i, {4, 3, 3, 3}), per_channel, many({0, 0, 0, 0}, i), one_number(0.31),
+        one_number(120, u), bias},
        {{"pads", Ints{1, 1, 1, 1}}}},
-      {{bytes(i, {3, 4, 6, 6}), one(0.02), one(-3, i), bytes(i, {4, 1, 3, 3}), one(0.01), one(0, i),
-        one(0.11), one(5, i)},
+      {{all_bytes(i, {3, 4, 6, 6}), one_number(0.02), one_number(-3, i), all_bytes(i, {4, 1, 3, 3}),
+        one_number(0.01), one_number(0, i), one_number(0.11), one_number(5, i)},
        {{"group", 4}, {"strides", Ints{2, 2}}, {"auto_pad", "SAME_LOWER"}}},
-      {{bytes(u, {2, 8, 4, 4}), one(0.02), one(3, u), bytes(u, {4, 8, 1, 1}), one(0.01),
-        one(127, u), one(0.17), one(100, u), bias}},
-      {{bytes(u, {2, 2, 9}), one(0.02), one(100, u), bytes(i, {4, 2, 3}), one(0.01), one(1, i),
-        one(0.2), one(128, u)}},
+      {{all_bytes(u, {2, 8, 4, 4}), one_number(0.02), one_number(3, u), all_bytes(u, {4, 8, 1, 1}),
+        one_number(0.01), one_number(127, u), one_number(0.17), one_number(100, u), bias}},
+      {{all_bytes(u, {2, 2, 9}), one_number(0.02), one_number(100, u), all_bytes(i, {4, 2, 3}),
+        one_number(0.01), one_number(1, i), one_number(0.2), one_number(128, u)}},
   };
 }
 
 std::vector<Example> matmul_integer_examples() {
   const DType u = DType::kU8, i = DType::kI8;
   return {
-      {{bytes(u, {3, 7}), bytes(i, {7, 4}), one(12, u), many({1, -2, 0, 3}, i)}},
-      {{bytes(u, {2, 3, 7}), bytes(u, {7, 4}), many({1, 2, 3}, u)}},
-      {{bytes(i, {7}), bytes(i, {7, 4})}},
+      {{all_bytes(u, {3, 7}), all_bytes(i, {7, 4}), one_number(12, u), many({1, -2, 0, 3}, i)}},
+      {{all_bytes(u, {2, 3, 7}), all_bytes(u, {7, 4}), many({1, 2, 3}, u)}},
+      {{all_bytes(i, {7}), all_bytes(i, {7, 4})}},
   };
 }
 
 std::vector<Example> qlinear_matmul_examples() {
   const DType u = DType::kU8, i = DType::kI8;
   return {
-      {{bytes(u, {3, 7}), one(0.0066), one(113, u), bytes(u, {7, 4}), one(0.0070), one(114, u),
-        one(0.0107), one(118, u)}},
-      {{bytes(u, {2, 3, 7}), one(0.02), one(128, u), bytes(i, {7, 4}),
-        many({0.01, 0.02, 0.03, 0.007}), many({0, 1, 2, 3}, i), one(0.37), one(128, u)}},
-      {{bytes(i, {3, 40}), many({0.01, 0.02, 0.03}), many({1, 2, 3}, i), bytes(i, {40, 5}),
-        one(0.01), one(0, i), one(0.7), one(0, i)}},
+      {{all_bytes(u, {3, 7}), one_number(0.0066), one_number(113, u), all_bytes(u, {7, 4}),
+        one_number(0.0070), one_number(114, u), one_number(0.0107), one_number(118, u)}},
+      {{all_bytes(u, {2, 3, 7}), one_number(0.02), one_number(128, u), all_bytes(i, {7, 4}),
+        many({0.01, 0.02, 0.03, 0.007}), many({0, 1, 2, 3}, i), one_number(0.37),
+        one_number(128, u)}},
+      {{all_bytes(i, {3, 40}), many({0.01, 0.02, 0.03}), many({1, 2, 3}, i), all_bytes(i, {40, 5}),
+        one_number(0.01), one_number(0, i), one_number(0.7), one_number(0, i)}},
   };
 }
 

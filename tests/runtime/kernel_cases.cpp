@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 #include <utility>
 
 namespace ndtrain {
@@ -170,6 +171,18 @@ void compare(const OpDef& def, const std::string& what, const NodeRun& run, doub
           << want[k][i] << ", allowed " << bound;
     }
   }
+}
+
+std::vector<double> byte_stream(DType t, int64_t first, int64_t images, int64_t each,
+                                unsigned seed) {
+  std::vector<double> values;
+  for (int64_t i = first; i < first + images; ++i) {
+    std::mt19937 rng(seed + static_cast<unsigned>(i) * 977);
+    for (int64_t k = 0; k < each; ++k) {
+      values.push_back(static_cast<double>(rng() % 256) - (t == DType::kI8 ? 128 : 0));
+    }
+  }
+  return values;
 }
 
 }  // namespace ndtrain

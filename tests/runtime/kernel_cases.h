@@ -37,4 +37,9 @@ void compare(const OpDef& def, const std::string& what, const NodeRun& run, doub
              const std::vector<std::vector<double>>& want, const std::vector<Bytes>& got,
              int units = 0);
 
+// Bytes of a dtype for images [first, first + images) of a stream, `each` of an image, which has a
+// seed of its own: alone and in a batch it is the same.
+std::vector<double> byte_stream(DType t, int64_t first, int64_t images, int64_t each,
+                                unsigned seed);
+
 }  // namespace ndtrain

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
 #include "framework/ops/conv.h"
 #include "tests/runtime/onednn_cases.h"
@@ -163,18 +162,6 @@ class Builder {
   NodeRun& run_;
 };
 
-// `count` bytes for images [first, …) of a stream, each from a seed of its own.
-std::vector<double> bytes_of(DType t, int64_t first, int64_t images, int64_t each, unsigned seed) {
-  std::vector<double> values;
-  for (int64_t i = first; i < first + images; ++i) {
-    std::mt19937 rng(seed + static_cast<unsigned>(i) * 977);
-    for (int64_t k = 0; k < each; ++k) {
-      values.push_back(static_cast<double>(rng() % 256) - (t == DType::kI8 ? 128 : 0));
-    }
-  }
-  return values;
-}
-
 NodeRun run_of(const Case& c, int64_t first, int64_t batch) {
   NodeRun run{.op = "FusedQLinearConv", .attrs = attrs_of(c)};
   Builder b(run);
@@ -186,10 +173,10 @@ NodeRun run_of(const Case& c, int64_t first, int64_t batch) {
     w_scales.push_back(0.002F + 0.0001F * static_cast<float>(i % 7));
     bias.push_back(static_cast<double>(i * 131 % 4000) - 2000);
   }
-  b.add(c.in, x, bytes_of(c.in, first, batch, x.count() / batch, 1), false);
+  b.add(c.in, x, byte_stream(c.in, first, batch, x.count() / batch, 1), false);
   b.add(DType::kF32, {}, {kXScale});
   b.add(c.in, {}, {static_cast<double>(c.x_zero)});
-  b.add(DType::kI8, w, bytes_of(DType::kI8, 0, 1, w.count(), 2));
+  b.add(DType::kI8, w, byte_stream(DType::kI8, 0, 1, w.count(), 2));
   b.add(DType::kF32, {m}, w_scales);
   b.add(DType::kI8, {m}, std::vector<double>(static_cast<size_t>(m), 0));
   b.add(DType::kF32, {}, {kYScale});
@@ -197,7 +184,7 @@ NodeRun run_of(const Case& c, int64_t first, int64_t batch) {
   b.add(DType::kI32, {m}, bias);
   if (c.residual) {
     const DType r = c.residual_type == DType::kNone ? c.out : c.residual_type;
-    b.add(r, y, bytes_of(r, first, batch, y.count() / batch, 3), false);
+    b.add(r, y, byte_stream(r, first, batch, y.count() / batch, 3), false);
     b.add(DType::kF32, {}, {kRScale});
     b.add(r, {}, {static_cast<double>(c.r_zero)});
   } else {
@@ -325,7 +312,7 @@ TEST(OnednnInt8, PoolsAndQuantizesChannelsLast) {
                          {"ceil_mode", int64_t{0}},
                          {"storage_order", int64_t{0}}},
                .out = {{DType::kU8, {3, 48, 7, 7}}}};
-  Builder(pool).add(DType::kU8, {3, 48, 14, 14}, bytes_of(DType::kU8, 0, 3, 48 * 14 * 14, 5),
+  Builder(pool).add(DType::kU8, {3, 48, 14, 14}, byte_stream(DType::kU8, 0, 3, 48 * 14 * 14, 5),
                     false);
   const auto ports = onednn()->prefer(pool, ports_from(pool, Start::kLast));
   ASSERT_TRUE(ports.has_value()) << onednn()->abi().last_error();
@@ -334,7 +321,7 @@ TEST(OnednnInt8, PoolsAndQuantizesChannelsLast) {
 
   NodeRun quantize{.op = "QuantizeLinear", .out = {{DType::kU8, {2, 20, 5, 6}}}};
   Builder b(quantize);
-  b.add(DType::kF32, {2, 20, 5, 6}, bytes_of(DType::kI8, 0, 2, 600, 6), false);
+  b.add(DType::kF32, {2, 20, 5, 6}, byte_stream(DType::kI8, 0, 2, 600, 6), false);
   b.add(DType::kF32, {}, {0.75F});
   b.add(DType::kU8, {}, {128});
   quantize.attrs = {{"axis", int64_t{1}}, {"block_size", int64_t{0}}};

@@ -2,8 +2,6 @@
 // has the same bytes alone and in any batch.
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "framework/graph/op.h"
 #include "tests/runtime/onednn_cases.h"
 
@@ -35,17 +33,6 @@ std::vector<ProductCase> product_cases() {
   };
 }
 
-std::vector<double> stream_of(DType t, int64_t first, int64_t images, int64_t each, unsigned seed) {
-  std::vector<double> values;
-  for (int64_t i = first; i < first + images; ++i) {
-    std::mt19937 rng(seed + static_cast<unsigned>(i) * 977);
-    for (int64_t k = 0; k < each; ++k) {
-      values.push_back(static_cast<double>(rng() % 256) - (t == DType::kI8 ? 128 : 0));
-    }
-  }
-  return values;
-}
-
 // With results between -4 and 4 or so, and steps of 1/40 where they are bytes.
 NodeRun product_run(const ProductCase& c, int64_t first, int64_t batch) {
   NodeRun run{.op = "FusedQLinearMatMul",
@@ -64,11 +51,11 @@ NodeRun product_run(const ProductCase& c, int64_t first, int64_t batch) {
     scales.push_back(0.01F + 0.001F * static_cast<float>(i % 7));
     bias.push_back(static_cast<float>(i * 131 % 400 - 200) / 200.0F);
   }
-  add(c.in, x, stream_of(c.in, first, batch, x.count() / batch, 1), false);
+  add(c.in, x, byte_stream(c.in, first, batch, x.count() / batch, 1), false);
   add(DType::kF32, {}, {0.02F / std::sqrt(static_cast<float>(k))});
   add(c.in, {}, {static_cast<double>(c.x_zero)});
   add(DType::kI8, c.transposed ? Shape{c.n, k} : Shape{k, c.n},
-      stream_of(DType::kI8, 0, 1, k * c.n, 2));
+      byte_stream(DType::kI8, 0, 1, k * c.n, 2));
   add(DType::kF32, {c.n}, scales);
   add(DType::kI8, {c.n}, std::vector<double>(static_cast<size_t>(c.n), 0));
   const bool bytes = c.out != DType::kF32;

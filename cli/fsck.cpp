@@ -28,8 +28,9 @@ std::string text_of(const CheckedState& found, const std::string& state, const s
   for (const DamagedFile& f : found.damaged) text += line_of(f, role);
   const size_t unchecked = found.unchecked.size();
   text += fmt::format("{}: {} files of a {}, {} bytes: {}\n", state, found.files, role, found.bytes,
-                      found.damaged.empty()
-                          ? "all are as they were written"
+                      found.damaged.empty() ? "all are as they were written"
+                      : found.damaged.size() == 1
+                          ? "one is not as it was written"
                           : fmt::format("{} are not as they were written", found.damaged.size()));
   if (unchecked > 0) {
     text += fmt::format("{} of them have no checksum: logs, reports, what trainings wrote\n",

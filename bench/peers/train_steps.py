@@ -66,7 +66,7 @@ def main():
             for network in args.networks:
                 model = f"{args.models}/{network}.onnx"
                 if not os.path.exists(model):
-                    subprocess.run([args.ndtrain, "model", "build", network, "-o", model, "-q"], check=True)
+                    subprocess.run([args.ndtrain, "model", "build", network, "-o", model, "-q"], check=True, stdout=subprocess.DEVNULL)
                 sides = {"ours": [], "plain": [], "last": []}
                 for _ in range(args.rounds):
                     sides["ours"].append(ours(args, model, threads, compute))

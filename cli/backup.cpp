@@ -6,7 +6,8 @@
 #include "cli/archive.h"
 #include "cli/state_backup.h"
 #include "cli/verb.h"
-#include "framework/core/checksummed_json.h"
+#include "framework/core/json.h"
+#include "framework/core/publish.h"
 #include "ndp/pipestore/daemon.h"
 #include "ndp/wire/state_directory.h"
 
@@ -27,11 +28,12 @@ uint64_t term_after(uint64_t saved, int64_t unix_seconds) {
 }
 
 void raise_term(Fs& fs, const std::string& path, int64_t now) {
-  Json json = verified(fs.read(path).or_throw());
+  Json json = try_parse_json(fs.read(path).or_throw());
+  if (!json.is_object()) throw Error(path, ": is not JSON");
   if (!json.contains("term")) return;  // it was never started
   if (!json["term"].is_number_unsigned()) throw Error(path, ": its term is no number");
   json["term"] = term_after(json["term"].get<uint64_t>(), now);
-  publish(fs, path, checksummed(std::move(json))).or_throw();
+  publish(fs, path, json_text(json, 2) + "\n").or_throw();
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "framework/core/checksummed_json.h"
 #include "framework/core/hash.h"
+#include "framework/core/json.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain::ndp {
@@ -16,17 +16,13 @@ Result<Json> read_state(Fs& fs, const std::string& path) {
   const Result<std::string> text = fs.read(path);
   if (text.status().code() == Code::kNotFound) return Json();
   if (!text.ok()) return text.status();
-  try {
-    Json json = verified(*text);
-    if (json.is_object()) return json;
-    return Status(Code::kCorrupt, path + ": is no object of JSON");
-  } catch (const Error& e) {
-    return Status(Code::kCorrupt, path + ": " + e.what());
-  }
+  Json json = try_parse_json(*text);
+  if (!json.is_object()) return Status(Code::kCorrupt, path + ": is not JSON");
+  return json;
 }
 
 Status write_state(Fs& fs, const std::string& path, const Json& json) {
-  return publish(fs, path, checksummed(json));
+  return publish(fs, path, json_text(json, 2) + "\n");
 }
 
 std::string bytes_from_hex(const std::string& hex) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/core/checksummed_json.h"
 #include "tests/pipestore/service_fixture.h"
 
 namespace ndtrain::ndp {
@@ -20,7 +21,8 @@ TEST_F(DeletionFollowerTest, DeletionsAreAnsweredWhenNothingIsLeftAndNotHeardOfT
   ASSERT_EQ(sent_.size(), 2U);
   EXPECT_EQ(sent_[1].deleted().count(), 4U);
   EXPECT_EQ(known_deletions(), std::pair(uint64_t{4}, uint64_t{104}));
-  EXPECT_EQ(fs_.read("state/deletions.json").or_throw(), "{\"count\":4,\"mark\":104}\n");
+  EXPECT_EQ(verified(fs_.read("state/deletions.json").or_throw()),
+            Json({{"count", 4}, {"mark", 104}}));
 }
 
 TEST_F(DeletionFollowerTest, DeletionsThatFailAreHeardOfAgainAndWhatCameAfterThemToo) {

@@ -12,6 +12,7 @@
 #include "ndp/pipestore/store_trash.h"
 #include "ndp/pipestore/upload_format.h"
 #include "ndp/sqlite/snapshot.h"
+#include "ndp/store/segment_index.h"
 #include "ndp/store/segment_scan.h"
 #include "tuner/jobs/job_files.h"
 #include "tuner/service/deletion_log.h"
@@ -102,6 +103,8 @@ Status check_segment(Fs& fs, const std::string& path) {
   if (damaged < 0) return {};
   return corrupt(fmt::format("from byte {} on there is no record that was written", damaged));
 }
+
+Status check_index(Fs& fs, const std::string& path) { return read_index(fs, path).status(); }
 
 Status check_upload_log(Fs& fs, const std::string& path) {
   const Result<std::unique_ptr<File>> file = fs.open(path, Fs::Mode::kRead);

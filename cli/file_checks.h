@@ -14,6 +14,7 @@ Status check_tokens(Fs& fs, const std::string& path);
 Status check_model(Fs& fs, const std::string& path);    // called as its SHA-256
 Status check_upload(Fs& fs, const std::string& path);   // a photo, so called, too
 Status check_segment(Fs& fs, const std::string& path);  // every record of it
+Status check_index(Fs& fs, const std::string& path);    // of segments
 Status check_upload_log(Fs& fs, const std::string& path);
 Status check_store_trash(Fs& fs, const std::string& path);
 Status check_deletions(Fs& fs, const std::string& path);

@@ -33,8 +33,7 @@ std::string text_of(const CheckedState& found, const std::string& state, const s
                           ? "one is not as it was written"
                           : fmt::format("{} are not as they were written", found.damaged.size()));
   if (unchecked > 0) {
-    text += fmt::format("{} of them have no checksum: logs, reports, what trainings wrote\n",
-                        unchecked);
+    text += fmt::format("{} without a checksum: logs, reports, what trainings wrote\n", unchecked);
   }
   return text;
 }

@@ -22,6 +22,7 @@ struct Rule {
 // The first that fits.
 constexpr Rule kRules[] = {
     {"", R"((.*/)?\d{10}\.seg)", true, check_segment},
+    {"", R"((.*/)?index)", true, check_index},
     {"", R"(tokens\.json)", false, check_tokens},
     {"", R"(audit(\.\d+)?\.jsonl)", false, check_json_lines},
     {"", R"((state|collection)\.json)", false, check_json},

@@ -36,7 +36,8 @@ Access::Verdict unknown(const std::string& why) {
 
 std::string another_user(std::optional<uid_t> user) {
   return fmt::format(
-      "this is user {}'s, and {} asks: by loopback others need a token (`ndtrain token new` makes "
+      "this server is user {}'s, and {} asks: by loopback others need a token (`ndtrain token new` "
+      "makes "
       "one), or --loopback open lets all users of the machine in",
       geteuid(), user ? fmt::format("user {}", *user) : "a user who is not known");
 }

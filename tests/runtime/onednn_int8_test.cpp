@@ -312,8 +312,8 @@ TEST(OnednnInt8, PoolsAndQuantizesChannelsLast) {
                          {"ceil_mode", int64_t{0}},
                          {"storage_order", int64_t{0}}},
                .out = {{DType::kU8, {3, 48, 7, 7}}}};
-  Builder(pool).add(DType::kU8, {3, 48, 14, 14}, byte_stream(DType::kU8, 0, 3, 48 * 14 * 14, 5),
-                    false);
+  Builder(pool).add(DType::kU8, {3, 48, 14, 14},
+                    byte_stream(DType::kU8, 0, 3, int64_t{48} * 14 * 14, 5), false);
   const auto ports = onednn()->prefer(pool, ports_from(pool, Start::kLast));
   ASSERT_TRUE(ports.has_value()) << onednn()->abi().last_error();
   compare(find_op("MaxPool"), "MaxPool u8", pool, 0, reference_of(pool),

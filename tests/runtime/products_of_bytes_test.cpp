@@ -2,6 +2,8 @@
 // has the same bytes alone and in any batch.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "framework/graph/op.h"
 #include "tests/runtime/onednn_cases.h"
 

@@ -120,9 +120,21 @@ enum class Sign : uint8_t {
 // The output's rank.
 enum class RankRule : uint8_t { kUnknown, kFirst, kLargest, kTwo };
 
+inline constexpr int kNever = 1000;  // an opset later than all
+
+// What ONNX lets an op be in an opset later than 17 alone (its docs/Changelog.md): of data of a
+// type (input 0's or output 0's), with an attribute that is not its default, or with one of this
+// text.
+struct OnnxLater {
+  int since;
+  DType type = DType::kNone;
+  std::string_view attribute = {}, text = {};
+};
+
 // What passes ask about an op. tests/ops/facts_test.cpp holds each against the reference.
 struct OpFacts {
-  int onnx = 0;  // the ONNX opset that first had it; 0: none of 28
+  int onnx = 0;                            // the ONNX opset that first had it; 0: none of 28
+  std::vector<OnnxLater> onnx_later = {};  // export goes by it
   OpKind kind = OpKind::kOther;
   Rounding rounding = Rounding::kWide;
   uint64_t wide_inputs = 0;  // bit i: kernels take input i in f32 beside 16-bit data

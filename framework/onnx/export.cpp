@@ -6,7 +6,6 @@
 #include "framework/onnx/lower.h"
 #include "framework/onnx/normalise.h"
 #include "framework/onnx/onnx_model.h"
-#include "framework/onnx/opset_changes.h"
 #include "framework/onnx/problems.h"
 
 namespace ndtrain {
@@ -48,6 +47,15 @@ void drop_unread(OnnxModel& m, const Model& from) {
   std::erase_if(m.nodes, [&](const OnnxNode& n) {
     return n.op == "Constant" && !used.contains(n.outputs.at(0));
   });
+}
+
+// The IR version that came with an opset from 17 on.
+int ir_of_opset(int opset) {
+  if (opset <= 18) return 8;
+  if (opset <= 20) return 9;
+  if (opset <= 22) return 10;
+  if (opset <= 24) return opset - 12;
+  return opset <= 27 ? 13 : 14;
 }
 
 int chosen_opset(const Model& model, ValueTypes& types, const ExportOptions& options) {

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "framework/graph/op.h"
-#include "framework/onnx/opset_changes.h"
 #include "framework/onnx/own_functions.h"
 #include "framework/onnx/tensor_proto.h"
 
@@ -37,14 +36,14 @@ class Lowering {
     n.opset = opset_;
     const OpDef* def = try_find_op(n.op);
     if (const OwnFunction* own = own_function_for(from, opset_)) {
-      call(*own, n);
+      call(*own, n, *def);
     } else if (def == nullptr || def->facts.onnx == 0) {
       problems_.add(describe(n), ": no opset has an operator ", n.op);
       return;
     } else if (!needs(n, def->facts.onnx, "operator ", n.op)) {
       return;
     } else {
-      plain(n);
+      plain(n, *def);
     }
     while (!n.inputs.empty() && n.inputs.back().empty()) n.inputs.pop_back();
     to_.nodes.push_back(std::move(n));
@@ -64,8 +63,8 @@ class Lowering {
     return false;
   }
 
-  void call(const OwnFunction& own, OnnxNode& n) {
-    check_type(n);
+  void call(const OwnFunction& own, OnnxNode& n, const OpDef& def) {
+    check_type(n, def);
     n.domain = kOwnDomain;
     n.op = own.name;
     n.attrs = {};
@@ -75,19 +74,11 @@ class Lowering {
     to_.opsets[kOwnDomain] = 1;
   }
 
-  void plain(OnnxNode& n) {
-    check_type(n);
+  void plain(OnnxNode& n, const OpDef& def) {
+    check_type(n, def);
     drop_unset(n);
     name_dtypes(n);
-    for (const NewAttribute& a : new_attributes()) {
-      if (n.op != a.op || !n.attrs.has(a.name) || opset_ >= a.since) continue;
-      if (n.attrs.i(a.name) != a.neutral) needs(n, a.since, "attribute ", a.name);
-      n.attrs.erase(a.name);
-    }
-    for (const NewText& t : new_texts()) {
-      if (n.op != t.op || !n.attrs.has(t.attribute)) continue;
-      if (n.attrs.s(t.attribute) == t.text) needs(n, t.since, t.attribute, " ", t.text);
-    }
+    for (const OnnxLater& later : def.facts.onnx_later) check_attribute(n, def, later);
     if (n.op == "QuantizeLinear") quantize(n);
     if (n.op == "AveragePool") plain_dilations(n, 19);
     if (n.op == "LpPool") plain_dilations(n, 18);
@@ -101,15 +92,31 @@ class Lowering {
   }
 
   // Data of input 0, and what comes of it.
-  void check_type(const OnnxNode& n) {
+  void check_type(const OnnxNode& n, const OpDef& def) {
     std::vector<std::string> values = {n.outputs.empty() ? "" : n.outputs[0]};
     if (!n.inputs.empty()) values.push_back(n.inputs[0]);
     for (const std::string& value : values) {
       const TensorType* type = value.empty() ? nullptr : types_.find(value);
       if (type == nullptr) continue;
-      const int since = opset_of_type(n.op, type->dtype);
-      if (!needs(n, since, n.op, " of ", name_of(type->dtype))) return;
+      for (const OnnxLater& later : def.facts.onnx_later) {
+        if (later.type != type->dtype) continue;
+        if (!needs(n, later.since, n.op, " of ", name_of(type->dtype))) return;
+      }
     }
+  }
+
+  void check_attribute(OnnxNode& n, const OpDef& def, const OnnxLater& later) {
+    const std::string name(later.attribute);
+    if (name.empty() || !n.attrs.has(name) || opset_ >= later.since) return;
+    if (!later.text.empty()) {
+      if (n.attrs.s(name) == later.text) needs(n, later.since, name, " ", later.text);
+      return;
+    }
+    const auto spec = std::ranges::find(def.attrs, later.attribute, &AttrSpec::name);
+    if (n.attrs.i(name) != std::get<int64_t>(*spec->fallback)) {
+      needs(n, later.since, "attribute ", name);
+    }
+    n.attrs.erase(name);
   }
 
   // As ONNX numbers types, where they are said.

@@ -100,7 +100,7 @@ void sigmoid_like(std::vector<OpDef>& ops) {
            [](double y, C c) { return (y > 0 && y < 1) ? c.a : 0.0; }>(
       ops, {"HardSigmoid",
             "HardSigmoidGrad",
-            {.onnx = 1, .sign = Sign::kNeverNegative, .step = true},
+            {.onnx = 1, .onnx_later = kBf16Since22, .sign = Sign::kNeverNegative, .step = true},
             {number("alpha", 0.2), number("beta", 0.5)},
             {{{"alpha", 0.5}, {"beta", 0.6}}}});
   // y = x clip(x / 6 + 1/2, 0, 1) (Howard et al., MobileNetV3, 2019).
@@ -108,7 +108,7 @@ void sigmoid_like(std::vector<OpDef>& ops) {
            [](double x, C) { return x <= -3 ? 0.0 : (x >= 3 ? 1.0 : x / 3 + 0.5); }>(
       ops, {"HardSwish",
             "HardSwishGrad",
-            {.onnx = 14, .sign = Sign::kAsInputs, .step = true},
+            {.onnx = 14, .onnx_later = kBf16Since22, .sign = Sign::kAsInputs, .step = true},
             {},
             {},
             -5,
@@ -128,7 +128,7 @@ void relu_like(std::vector<OpDef>& ops) {
            [](double x, C c) { return x < 0 ? c.a * std::exp(x) : 1.0; }>(
       ops, {"Elu",
             "EluGrad",
-            {.onnx = 1, .sign = Sign::kAsInputs, .step = true},
+            {.onnx = 1, .onnx_later = kBf16Since22, .sign = Sign::kAsInputs, .step = true},
             {number("alpha", 1)},
             {{{"alpha", 0.5}}}});
   // Continuously differentiable for every a (Barron, 2017).
@@ -136,7 +136,9 @@ void relu_like(std::vector<OpDef>& ops) {
            [](double x, C c) { return x < 0 ? std::exp(x / c.a) : 1.0; }>(
       ops, {"Celu",
             "CeluGrad",
-            {.onnx = 12, .sign = Sign::kAsInputs},
+            {.onnx = 12,
+             .onnx_later = {{28, DType::kF16}, {28, DType::kBF16}, {28, DType::kF64}},
+             .sign = Sign::kAsInputs},
             {number("alpha", 1)},
             {{{"alpha", 2.0}}}});
   // Klambauer et al., 2017; the constants are those ONNX writes down.
@@ -145,14 +147,14 @@ void relu_like(std::vector<OpDef>& ops) {
       ops,
       {"Selu",
        "SeluGrad",
-       {.onnx = 1, .sign = Sign::kAsInputs},
+       {.onnx = 1, .onnx_later = kBf16Since22, .sign = Sign::kAsInputs},
        {number("alpha", 1.67326319217681884765625), number("gamma", 1.05070102214813232421875)},
        {{{"alpha", 2.0}, {"gamma", 3.0}}}});
   add_rows<kFromX, [](double x, C c) { return (x > c.a) ? x : 0.0; },
            [](double x, C c) { return (x > c.a) ? 1.0 : 0.0; }>(
       ops, {"ThresholdedRelu",
             "ThresholdedReluGrad",
-            {.onnx = 10, .sign = Sign::kAsInputs},
+            {.onnx = 10, .onnx_later = kBf16Since22, .sign = Sign::kAsInputs},
             {number("alpha", 1)},
             {{{"alpha", 2.0}}}});
 }
@@ -191,7 +193,11 @@ void gelu_like(std::vector<OpDef>& ops) {
                                            {approximate},
                                            {{{"approximate", std::string("tanh")}}}});
   add_rows<kFromX, mish, mish_slope>(
-      ops, {"Mish", "MishGrad", {.onnx = 18, .sign = Sign::kAsInputs}, {}, {}});
+      ops, {"Mish",
+            "MishGrad",
+            {.onnx = 18, .onnx_later = kBf16Since22, .sign = Sign::kAsInputs},
+            {},
+            {}});
 }
 
 }  // namespace

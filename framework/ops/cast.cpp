@@ -59,7 +59,8 @@ std::vector<OpDef> cast_ops() {
   const Example to_half{{{2, 3}, ExampleInput::scalar(1, DType::kF16)}, {}, 0, false};
   return {
       {.name = "Cast",
-       .facts = mapping({.onnx = 1, .own_dtype = true}),
+       .facts = mapping(
+           {.onnx = 1, .onnx_later = {{.since = 19, .attribute = "saturate"}}, .own_dtype = true}),
        .attrs = {{.name = "to", .kind = AttrSpec::Kind::kInt, .required = true},
                  {"saturate", AttrSpec::Kind::kInt, Attr(int64_t{1})}},
        .infer = infer,
@@ -67,7 +68,10 @@ std::vector<OpDef> cast_ops() {
        .gradient = gradient,
        .examples = examples()},
       {.name = "CastLike",
-       .facts = {.onnx = 15, .rank = RankRule::kFirst, .own_dtype = true},
+       .facts = {.onnx = 15,
+                 .onnx_later = {{.since = 19, .attribute = "saturate"}},
+                 .rank = RankRule::kFirst,
+                 .own_dtype = true},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {{"saturate", AttrSpec::Kind::kInt, Attr(int64_t{1})}},

@@ -35,6 +35,9 @@ void same_float_type(InferContext& c);
 OpFacts mapping(OpFacts more);
 OpFacts moving(OpFacts more);
 
+// Of OpFacts::onnx_later: ops that had 16-bit floats but not this one.
+inline constexpr std::initializer_list<OnnxLater> kBf16Since22 = {{22, DType::kBF16}};
+
 // Of OpDef::optional_fusion.
 inline bool always(const Attrs&) { return true; }
 

@@ -134,6 +134,7 @@ std::vector<OpDef> conv_ops() {
   return {
       {.name = "Conv",
        .facts = {.onnx = 1,
+                 .onnx_later = kBf16Since22,
                  .kind = OpKind::kProduct,
                  .rounding = Rounding::kRounds,
                  .wide_inputs = 0b100,

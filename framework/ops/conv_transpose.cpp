@@ -165,7 +165,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> conv_transpose_ops() {
   return {{.name = "ConvTranspose",
-           .facts = {.onnx = 1, .rank = RankRule::kFirst},
+           .facts = {.onnx = 1, .onnx_later = kBf16Since22, .rank = RankRule::kFirst},
            .min_inputs = 2,
            .max_inputs = 3,
            .attrs = conv_attrs({{"output_padding", Kind::kInts}, {"output_shape", Kind::kInts}}),

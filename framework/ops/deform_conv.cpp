@@ -178,7 +178,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> deform_conv_ops() {
   return {{.name = "DeformConv",
-           .facts = {.onnx = 19, .rank = RankRule::kFirst},
+           .facts = {.onnx = 19, .onnx_later = kBf16Since22, .rank = RankRule::kFirst},
            .min_inputs = 3,
            .max_inputs = 5,
            .attrs = conv_attrs({{"offset_group", Kind::kInt, Attr(int64_t{1})}}),

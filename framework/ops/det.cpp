@@ -47,7 +47,7 @@ void det_reference(const ReferenceContext& c) {
 
 std::vector<OpDef> det_ops() {
   return {{.name = "Det",
-           .facts = {.onnx = 11},
+           .facts = {.onnx = 11, .onnx_later = kBf16Since22},
            .infer = det_infer,
            .reference = det_reference,
            .by_reference = true,

@@ -59,6 +59,7 @@ std::vector<OpDef> global_pool_ops() {
   return {
       {.name = "GlobalAveragePool",
        .facts = {.onnx = 1,
+                 .onnx_later = kBf16Since22,
                  .kind = OpKind::kReduce,
                  .rounding = Rounding::kRounds,
                  .sign = Sign::kAsInputs,
@@ -71,6 +72,7 @@ std::vector<OpDef> global_pool_ops() {
        .examples = examples(false)},
       {.name = "GlobalMaxPool",
        .facts = {.onnx = 1,
+                 .onnx_later = kBf16Since22,
                  .kind = OpKind::kReduce,
                  .rounding = Rounding::kExact,
                  .sign = Sign::kAsInputs,

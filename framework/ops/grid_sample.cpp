@@ -267,7 +267,10 @@ std::vector<OpDef> grid_sample_ops() {
                                        {"padding_mode", Kind::kString, Attr("zeros")}};
   return {
       {.name = "GridSample",
-       .facts = {.onnx = 16, .rank = RankRule::kFirst, .per_image = each_image},
+       .facts = {.onnx = 16,
+                 .onnx_later = kBf16Since22,
+                 .rank = RankRule::kFirst,
+                 .per_image = each_image},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = attrs,

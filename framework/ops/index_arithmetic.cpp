@@ -133,7 +133,7 @@ std::vector<OpDef> makers() {
   };
   return {
       {.name = "Range",
-       .facts = {.onnx = 11},
+       .facts = {.onnx = 11, .onnx_later = {{27, DType::kF16}, {27, DType::kBF16}}},
        .min_inputs = 3,
        .max_inputs = 3,
        .infer = range_infer,
@@ -155,7 +155,7 @@ std::vector<OpDef> makers() {
                     {{known(E::given(DType::kF32, {3}, {0, 0, 0}))}},
                     {{known(E::given(DType::kI64, {1, 2, 2}, {0, 5, -1, 0}))}}}},
       {.name = "OneHot",
-       .facts = {.onnx = 9, .own_dtype = true},
+       .facts = {.onnx = 9, .onnx_later = {{28, DType::kBF16}}, .own_dtype = true},
        .min_inputs = 3,
        .max_inputs = 3,
        .attrs = {{"axis", Kind::kInt, Attr(int64_t{-1})}},

@@ -153,7 +153,10 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> pad_ops() {
   return {{.name = "Pad",
-           .facts = {.onnx = 1, .rounding = Rounding::kExact, .rank = RankRule::kFirst},
+           .facts = {.onnx = 1,
+                     .onnx_later = {{.since = 19, .attribute = "mode", .text = "wrap"}},
+                     .rounding = Rounding::kExact,
+                     .rank = RankRule::kFirst},
            .min_inputs = 2,
            .max_inputs = 4,
            .attrs = {{"mode", AttrSpec::Kind::kString, Attr(std::string("constant"))}},

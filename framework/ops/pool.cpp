@@ -182,7 +182,10 @@ std::vector<Example> average_examples() {
 std::vector<OpDef> pool_ops() {
   return {
       {.name = "MaxPool",
-       .facts = moving({.onnx = 1, .rank = RankRule::kFirst, .per_image = each_image}),
+       .facts = moving({.onnx = 1,
+                        .onnx_later = kBf16Since22,
+                        .rank = RankRule::kFirst,
+                        .per_image = each_image}),
        .max_outputs = 2,
        .attrs = max_pool_attrs(),
        .complete = complete,
@@ -192,6 +195,7 @@ std::vector<OpDef> pool_ops() {
        .examples = max_examples()},
       {.name = "AveragePool",
        .facts = {.onnx = 1,
+                 .onnx_later = kBf16Since22,
                  .kind = OpKind::kReduce,
                  .rounding = Rounding::kRounds,
                  .sign = Sign::kAsInputs,

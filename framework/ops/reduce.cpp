@@ -231,6 +231,11 @@ int64_t terms(const Attrs&, std::span<const TensorType> in) {
   return std::max<int64_t>(1, in[0].shape.count());
 }
 
+OpDef of_bools_since_20(OpDef def) {
+  def.facts.onnx_later = {{20, DType::kBool}};
+  return def;
+}
+
 OpDef reduction(std::string_view name, Sign sign, void (*inferred)(InferContext&),
                 void (*reference)(const ReferenceContext&), Gradients (*gradient)(GradientContext&),
                 std::vector<Example> list) {
@@ -258,8 +263,10 @@ std::vector<OpDef> reduce_ops() {
       reduction("ReduceMean", Sign::kAsInputs, infer_sum,
                 sum_of<identity, [](double y, double n) { return y / n; }>, mean_gradient,
                 examples(0, 0, false)),
-      reduction("ReduceMax", Sign::kAny, infer_extreme, max, extreme_gradient, extreme_examples()),
-      reduction("ReduceMin", Sign::kAny, infer_extreme, min, extreme_gradient, extreme_examples()),
+      of_bools_since_20(reduction("ReduceMax", Sign::kAny, infer_extreme, max, extreme_gradient,
+                                  extreme_examples())),
+      of_bools_since_20(reduction("ReduceMin", Sign::kAny, infer_extreme, min, extreme_gradient,
+                                  extreme_examples())),
       reduction("ReduceProd", Sign::kAsInputs, infer_sum, prod, nullptr,
                 with_empty(examples(0.7, 1.4, false))),
       reduction("ReduceL1", Sign::kNeverNegative, infer_sum, sum_of<kAbs, kPlain>, l1_gradient,

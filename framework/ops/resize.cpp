@@ -163,23 +163,35 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> resize_ops() {
   using Kind = AttrSpec::Kind;
-  return {{.name = "Resize",
-           .facts = {.onnx = 10, .rank = RankRule::kFirst},
-           .max_inputs = 4,
-           .attrs = {{"antialias", Kind::kInt, Attr(int64_t{0})},
-                     {"axes", Kind::kInts},
-                     {"coordinate_transformation_mode", Kind::kString, Attr("half_pixel")},
-                     {"cubic_coeff_a", Kind::kFloat, Attr(-0.75)},
-                     {"exclude_outside", Kind::kInt, Attr(int64_t{0})},
-                     {"extrapolation_value", Kind::kFloat, Attr(0.0)},
-                     {"keep_aspect_ratio_policy", Kind::kString, Attr("stretch")},
-                     {"mode", Kind::kString, Attr("nearest")},
-                     {"nearest_mode", Kind::kString, Attr("round_prefer_floor")}},
-           .infer = infer,
-           .reference = reference,
-           .shape_inputs = 0b1110,
-           .compose = compose,
-           .examples = examples()}};
+  return {
+      {.name = "Resize",
+       .facts = {.onnx = 10,
+                 .onnx_later =
+                     {{.since = 18, .attribute = "antialias"},
+                      {.since = 18, .attribute = "keep_aspect_ratio_policy", .text = "not_larger"},
+                      {.since = 18, .attribute = "keep_aspect_ratio_policy", .text = "not_smaller"},
+                      {.since = 19,
+                       .attribute = "coordinate_transformation_mode",
+                       .text = "half_pixel_symmetric"},
+                      {.since = kNever,
+                       .attribute = "coordinate_transformation_mode",
+                       .text = "tf_half_pixel_for_nn"}},
+                 .rank = RankRule::kFirst},
+       .max_inputs = 4,
+       .attrs = {{"antialias", Kind::kInt, Attr(int64_t{0})},
+                 {"axes", Kind::kInts},
+                 {"coordinate_transformation_mode", Kind::kString, Attr("half_pixel")},
+                 {"cubic_coeff_a", Kind::kFloat, Attr(-0.75)},
+                 {"exclude_outside", Kind::kInt, Attr(int64_t{0})},
+                 {"extrapolation_value", Kind::kFloat, Attr(0.0)},
+                 {"keep_aspect_ratio_policy", Kind::kString, Attr("stretch")},
+                 {"mode", Kind::kString, Attr("nearest")},
+                 {"nearest_mode", Kind::kString, Attr("round_prefer_floor")}},
+       .infer = infer,
+       .reference = reference,
+       .shape_inputs = 0b1110,
+       .compose = compose,
+       .examples = examples()}};
 }
 
 }  // namespace ndtrain

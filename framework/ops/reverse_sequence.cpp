@@ -47,17 +47,18 @@ std::vector<Example> reverse_examples() {
 
 std::vector<OpDef> reverse_sequence_ops() {
   using Kind = AttrSpec::Kind;
-  return {{.name = "ReverseSequence",
-           .facts = moving({.onnx = 10, .rank = RankRule::kFirst}),
-           .min_inputs = 2,
-           .max_inputs = 2,
-           .attrs = {{"batch_axis", Kind::kInt, Attr(int64_t{1})},
-                     {"time_axis", Kind::kInt, Attr(int64_t{0})}},
-           .infer = reverse_infer,
-           .reference = reverse_reference,
-           .gradient = reverse_gradient,
-           .by_reference = true,
-           .examples = reverse_examples()}};
+  return {
+      {.name = "ReverseSequence",
+       .facts = moving({.onnx = 10, .onnx_later = {{28, DType::kBF16}}, .rank = RankRule::kFirst}),
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attrs = {{"batch_axis", Kind::kInt, Attr(int64_t{1})},
+                 {"time_axis", Kind::kInt, Attr(int64_t{0})}},
+       .infer = reverse_infer,
+       .reference = reverse_reference,
+       .gradient = reverse_gradient,
+       .by_reference = true,
+       .examples = reverse_examples()}};
 }
 
 }  // namespace ndtrain

@@ -148,7 +148,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> roi_align_ops() {
   return {{.name = "RoiAlign",
-           .facts = {.onnx = 10},
+           .facts = {.onnx = 10, .onnx_later = kBf16Since22},
            .min_inputs = 3,
            .max_inputs = 3,
            .attrs = {{"coordinate_transformation_mode", Kind::kString, Attr("half_pixel")},

@@ -157,7 +157,8 @@ std::vector<OpDef> shape_ops() {
        .reference = size_reference,
        .examples = {{{{2, 3, 4}}}, {{Shape{}}}, {{{DType::kI8, {0, 3}}}}}},
       {.name = "EyeLike",
-       .facts = {.onnx = 9, .rank = RankRule::kFirst, .own_dtype = true},
+       .facts =
+           {.onnx = 9, .onnx_later = kBf16Since22, .rank = RankRule::kFirst, .own_dtype = true},
        .attrs = {{"dtype", Kind::kInt, Attr(int64_t{0})}, {"k", Kind::kInt, Attr(int64_t{0})}},
        .infer = eye_infer,
        .reference = eye_reference,
@@ -179,7 +180,7 @@ std::vector<OpDef> shape_ops() {
        .reference = constant_reference,
        .examples = constant_examples()},
       {.name = "ConstantOfShape",
-       .facts = {.onnx = 9, .own_dtype = true},
+       .facts = {.onnx = 9, .onnx_later = {{20, DType::kBF16}}, .own_dtype = true},
        .attrs = {{"value", Kind::kTensor}},
        .infer = constant_of_shape_infer,
        .reference = constant_of_shape_reference,

@@ -76,20 +76,21 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> top_k_ops() {
   using Kind = AttrSpec::Kind;
-  return {{.name = "TopK",
-           .facts = moving({.onnx = 1, .rank = RankRule::kFirst}),
-           .min_inputs = 2,
-           .max_inputs = 2,
-           .max_outputs = 2,
-           .attrs = {{"axis", Kind::kInt, Attr(int64_t{-1})},
-                     {"largest", Kind::kInt, Attr(int64_t{1})},
-                     {"sorted", Kind::kInt, Attr(int64_t{1})}},
-           .infer = infer,
-           .reference = reference,
-           .gradient = gradient,
-           .shape_inputs = 0b10,
-           .by_reference = true,
-           .examples = examples()}};
+  return {
+      {.name = "TopK",
+       .facts = moving({.onnx = 1, .onnx_later = {{24, DType::kBF16}}, .rank = RankRule::kFirst}),
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .max_outputs = 2,
+       .attrs = {{"axis", Kind::kInt, Attr(int64_t{-1})},
+                 {"largest", Kind::kInt, Attr(int64_t{1})},
+                 {"sorted", Kind::kInt, Attr(int64_t{1})}},
+       .infer = infer,
+       .reference = reference,
+       .gradient = gradient,
+       .shape_inputs = 0b10,
+       .by_reference = true,
+       .examples = examples()}};
 }
 
 }  // namespace ndtrain

@@ -89,6 +89,10 @@ OpFacts exact(int onnx, Sign sign) {
 OpFacts rounds(int onnx, Sign sign) {
   return mapping({.onnx = onnx, .rounding = Rounding::kRounds, .sign = sign});
 }
+OpFacts bf16_since_22(OpFacts facts) {
+  facts.onnx_later = kBf16Since22;
+  return facts;
+}
 OpFacts as_step(OpFacts facts) {
   facts.step = true;
   return facts;
@@ -118,7 +122,7 @@ std::vector<OpDef> rounding_and_sign() {
           {"Ceil", exact(1, Sign::kAsInputs), infer_float, kFloatDTypes, -3, 3})),
       // nearbyint rounds half to even in the default rounding mode, as ONNX asks.
       flat(row<[](double x) { return std::nearbyint(x); }, zero>(
-          {"Round", exact(11, Sign::kAsInputs), infer_float, kFloatDTypes, -3, 3})),
+          {"Round", bf16_since_22(exact(11, Sign::kAsInputs)), infer_float, kFloatDTypes, -3, 3})),
       row<[](double x) { return x; }, [](GradientContext& c) { return c.dy[0]; }>(
           {"Identity",
            moving({.onnx = 1, .rank = RankRule::kFirst, .view = true, .per_image = each_image}),
@@ -160,11 +164,12 @@ std::vector<OpDef> powers_and_exponentials() {
       // log(1 + e^x), written so that e^x cannot overflow.
       row<[](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
           [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Sigmoid")); }>(
-          {"Softplus", rounds(1, Sign::kNeverNegative), infer_float, kFloatDTypes, -30, 30}),
+          {"Softplus", bf16_since_22(rounds(1, Sign::kNeverNegative)), infer_float, kFloatDTypes,
+           -30, 30}),
       row<[](double x) { return x / (1 + std::abs(x)); },
           [](GradientContext& c) {
             return div(c, c.dy[0], squared(c, shifted(c, 1, f(c, "Abs"))));
-          }>({"Softsign", rounds(1, Sign::kAsInputs), infer_float, kFloatDTypes}),
+          }>({"Softsign", bf16_since_22(rounds(1, Sign::kAsInputs)), infer_float, kFloatDTypes}),
   };
 }
 
@@ -172,38 +177,38 @@ std::vector<OpDef> trigonometry() {
   return {
       row<[](double x) { return std::sin(x); },
           [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Cos")); }>(
-          {"Sin", plain(7), infer_float, kFloatDTypes, -4, 4}),
+          {"Sin", bf16_since_22(plain(7)), infer_float, kFloatDTypes, -4, 4}),
       row<[](double x) { return std::cos(x); },
           [](GradientContext& c) { return neg(c, mul(c, c.dy[0], f(c, "Sin"))); }>(
-          {"Cos", plain(7), infer_float, kFloatDTypes, -4, 4}),
+          {"Cos", bf16_since_22(plain(7)), infer_float, kFloatDTypes, -4, 4}),
       row<[](double x) { return std::tan(x); },
           [](GradientContext& c) { return mul(c, c.dy[0], shifted(c, 1, squared(c, c.y()))); }>(
-          {"Tan", plain(7), infer_float, kFloatDTypes}),
+          {"Tan", bf16_since_22(plain(7)), infer_float, kFloatDTypes}),
       row<[](double x) { return std::sinh(x); },
           [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Cosh")); }>(
-          {"Sinh", plain(9), infer_float, kFloatDTypes}),
+          {"Sinh", bf16_since_22(plain(9)), infer_float, kFloatDTypes}),
       row<[](double x) { return std::cosh(x); },
           [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Sinh")); }>(
-          {"Cosh", plain(9), infer_float, kFloatDTypes}),
+          {"Cosh", bf16_since_22(plain(9)), infer_float, kFloatDTypes}),
       row<[](double x) { return std::asin(x); },
           [](GradientContext& c) { return over_root(c, -1, 1); }>(
-          {"Asin", plain(7), infer_float, kFloatDTypes, -0.9, 0.9}),
+          {"Asin", bf16_since_22(plain(7)), infer_float, kFloatDTypes, -0.9, 0.9}),
       row<[](double x) { return std::acos(x); },
           [](GradientContext& c) { return neg(c, over_root(c, -1, 1)); }>(
-          {"Acos", plain(7), infer_float, kFloatDTypes, -0.9, 0.9}),
+          {"Acos", bf16_since_22(plain(7)), infer_float, kFloatDTypes, -0.9, 0.9}),
       row<[](double x) { return std::atan(x); },
           [](GradientContext& c) { return div(c, c.dy[0], shifted(c, 1, squared(c, c.x(0)))); }>(
-          {"Atan", plain(7), infer_float, kFloatDTypes}),
+          {"Atan", bf16_since_22(plain(7)), infer_float, kFloatDTypes}),
       row<[](double x) { return std::asinh(x); },
           [](GradientContext& c) { return over_root(c, 1, 1); }>(
-          {"Asinh", plain(9), infer_float, kFloatDTypes}),
+          {"Asinh", bf16_since_22(plain(9)), infer_float, kFloatDTypes}),
       row<[](double x) { return std::acosh(x); },
           [](GradientContext& c) { return over_root(c, 1, -1); }>(
-          {"Acosh", plain(9), infer_float, kFloatDTypes, 1.5, 4}),
+          {"Acosh", bf16_since_22(plain(9)), infer_float, kFloatDTypes, 1.5, 4}),
       row<[](double x) { return std::atanh(x); },
           [](GradientContext& c) {
             return div(c, c.dy[0], shifted(c, 1, neg(c, squared(c, c.x(0)))));
-          }>({"Atanh", plain(9), infer_float, kFloatDTypes, -0.9, 0.9}),
+          }>({"Atanh", bf16_since_22(plain(9)), infer_float, kFloatDTypes, -0.9, 0.9}),
   };
 }
 

@@ -237,7 +237,10 @@ std::vector<Example> col2im_examples() {
 std::vector<OpDef> unpool_ops() {
   return {
       {.name = "LpPool",
-       .facts = {.onnx = 1, .sign = Sign::kNeverNegative, .rank = RankRule::kFirst},
+       .facts = {.onnx = 1,
+                 .onnx_later = {{22, DType::kBF16}, {.since = 18, .attribute = "ceil_mode"}},
+                 .sign = Sign::kNeverNegative,
+                 .rank = RankRule::kFirst},
        .attrs = window_attrs(
            {{"ceil_mode", Kind::kInt, Attr(int64_t{0})}, {"p", Kind::kInt, Attr(int64_t{2})}}),
        .complete = complete_pool,
@@ -247,7 +250,10 @@ std::vector<OpDef> unpool_ops() {
        .compose = lp_compose,
        .examples = lp_examples()},
       {.name = "MaxUnpool",
-       .facts = {.onnx = 9, .sign = Sign::kAsInputs, .rank = RankRule::kFirst},
+       .facts = {.onnx = 9,
+                 .onnx_later = kBf16Since22,
+                 .sign = Sign::kAsInputs,
+                 .rank = RankRule::kFirst},
        .min_inputs = 2,
        .max_inputs = 3,
        .attrs = {{.name = "kernel_shape", .kind = Kind::kInts, .required = true},

@@ -314,5 +314,35 @@ TEST(OnnxOps, AreThoseOfItsTable) {
   }
 }
 
+// golden/onnx_types.txt is what onnx's table says of opsets 18 to 28 (onnx_types.py makes it).
+TEST(OnnxOps, TakeTypesFromTheOpsetsOfItsTable) {
+  std::ifstream in(support::source_path("/tests/ops/golden/onnx_types.txt"));
+  std::map<std::string, std::set<std::pair<int, std::string>>> table;
+  std::string name, type;
+  for (int since = 0; in >> name >> type >> since;) table[name].emplace(since, type);
+  ASSERT_GT(table.size(), 40U);
+  for (const OpDef& def : all_ops()) {
+    if (def.facts.onnx == 0 || def.facts.onnx > 17) continue;
+    std::set<std::pair<int, std::string>> said;
+    for (const OnnxLater& later : def.facts.onnx_later) {
+      if (later.type != DType::kNone) said.emplace(later.since, name_of(later.type));
+    }
+    EXPECT_EQ(said, table[std::string(def.name)]) << def.name;
+  }
+}
+
+// Export finds these by the op's own attributes and defaults.
+TEST_P(Facts, WhatOnnxSaysLaterIsOfAnAttributeThatTheOpHas) {
+  for (const OnnxLater& later : facts().onnx_later) {
+    if (later.attribute.empty()) continue;
+    const auto& attrs = GetParam()->attrs;
+    const auto spec = std::ranges::find(attrs, later.attribute, &AttrSpec::name);
+    ASSERT_NE(spec, attrs.end()) << later.attribute;
+    const auto kind = later.text.empty() ? AttrSpec::Kind::kInt : AttrSpec::Kind::kString;
+    EXPECT_EQ(spec->kind, kind) << later.attribute;
+    EXPECT_TRUE(spec->fallback) << later.attribute;
+  }
+}
+
 }  // namespace
 }  // namespace ndtrain

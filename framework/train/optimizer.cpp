@@ -199,7 +199,8 @@ void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t step
   for (const ParameterSlot& s : parameters_.slots()) {
     for (size_t i = 0; i < moments_.size(); ++i) {
       const std::string name = s.name + "." + moment_names_[i];
-      const Tensor& kept = state_entry(state, name, {DType::kF32, s.shape});
+      const TensorType type{DType::kF32, s.shape};
+      const Tensor& kept = state_entry(state, name, type);
       for (const Kept& k : kept_) {
         const ParameterRange here = common(k.range, s.range);
         if (here.size() == 0) continue;

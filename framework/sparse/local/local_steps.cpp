@@ -235,9 +235,9 @@ void LocalSteps::restore(const std::map<std::string, Tensor>& state) {
   if (velocity_.empty()) return;
   const std::span<const ParameterSlot> slots = shared_.parameters.slots();
   for (size_t s = 0; s < slots.size(); ++s) {
-    const Tensor& velocity =
-        state_entry(state, slots[s].name + kVelocity, {DType::kF32, slots[s].shape});
-    shared_.parameters.set(s, velocity_.data(), velocity);
+    const std::string name = slots[s].name + kVelocity;
+    const TensorType type{DType::kF32, slots[s].shape};
+    shared_.parameters.set(s, velocity_.data(), state_entry(state, name, type));
   }
 }
 

@@ -12,12 +12,8 @@ int64_t bytes_of_channel(const ndt_tensor_type& t) {
 }
 int64_t bytes_of_row(const ndt_tensor_type& t) { return t.dims[1] * t.dims[3] * size_of(t.dtype); }
 
-Part part_of(const AskedConv& a, const Desc& weights, std::vector<int64_t> offsets) {
-  return {a.make(1, weights), std::move(offsets)};
-}
-
 // Channels of the output, or whole groups of one channel each.
-Part of_channels(AskedConv a, const Desc& weights, const Run& run) {
+Part of_channels(AskedConv a, const Desc& weights, int64_t images, const Run& run) {
   const bool depthwise = a.shape.depthwise();
   a.y.dims[1] = run.n;
   if (depthwise) {
@@ -36,7 +32,7 @@ Part of_channels(AskedConv a, const Desc& weights, const Run& run) {
     offsets.push_back(b.offset);
   }
   offsets.push_back(run.first * bytes_of_channel(a.y));
-  return part_of(a, w.desc, std::move(offsets));
+  return {a.make(images, w.desc), std::move(offsets)};
 }
 
 Part of_rows(AskedConv a, const Desc& weights, const Run& run) {
@@ -53,26 +49,22 @@ Part of_rows(AskedConv a, const Desc& weights, const Run& run) {
   std::vector<int64_t> offsets = {first * bytes_of_row(a.x), 0};
   if (a.how.bias) offsets.push_back(0);
   offsets.push_back(run.first * bytes_of_row(a.y));
-  return part_of(a, weights, std::move(offsets));
+  return {a.make(1, weights), std::move(offsets)};
 }
 
 }  // namespace
 
-std::vector<Part> cut_image(const AskedConv& a, const Desc& weights, int64_t n) {
+std::vector<Part> cut_image(const AskedConv& a, const Desc& weights, int64_t images, int64_t n) {
   const bool rows = a.to == Layout::kLast, one_group = a.shape.groups == a.shape.merged;
-  if (a.how.winograd || (!rows && !one_group && !a.shape.depthwise())) return {};
+  if (!rows && !one_group && !a.shape.depthwise()) return {};
   const int64_t channels = a.y.dims[1];
   const int64_t grain = channels >= n * kTile * block() ? kTile * block() : block();
   const std::vector<Run> all = rows ? runs(a.y.dims[2], 1, n) : runs(channels, grain, n);
+  const std::string algorithm = a.make(images, weights)->algorithm();
   std::vector<Part> parts;
-  try {
-    const std::string algorithm = a.make(1, weights)->algorithm();
-    for (const Run& run : all) {
-      parts.push_back(rows ? of_rows(a, weights, run) : of_channels(a, weights, run));
-      if (parts.back().primitive->algorithm() != algorithm) return {};
-    }
-  } catch (const Unsupported&) {
-    return {};
+  for (const Run& run : all) {
+    parts.push_back(rows ? of_rows(a, weights, run) : of_channels(a, weights, images, run));
+    if (parts.back().primitive->algorithm() != algorithm) return {};
   }
   return parts;
 }

@@ -113,7 +113,9 @@ std::unique_ptr<Kernel> conv_kernel(const ndt_device& device, const Node& node, 
   const ConvChoice chosen = choose(device, a);
   Sliced::Plan plan{.images = a.x.dims[0], .sizes = chosen.sizes};
   plan.make = [=](int64_t images) { return a.make(images, chosen.weights); };
-  plan.cut = [=](int64_t n) { return cut_image(a, chosen.weights, n); };
+  plan.cut = [=, images = chosen.sizes.front()](int64_t n) {
+    return cut_image(a, chosen.weights, images, n);
+  };
   plan.ports.push_back(input_port(0, a.x, a.from));
   if (a.how.bias) plan.ports.push_back({Sliced::Port::Role::kInput, a.ports.bias});
   set_output(plan, a.y, a.to);

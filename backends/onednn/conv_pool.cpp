@@ -94,7 +94,7 @@ class PooledConv final : public Kernel {
     const int64_t channels = a.conv.y.dims[1], bytes = channels * plane_bytes(a.conv.y);
     const int64_t n =
         std::max((bytes + kPartBytes - 1) / kPartBytes, (threads() + images_ - 1) / images_);
-    const std::vector<Sliced::Plan::Part> convs = cut_image(a.conv, wanted, n);
+    const std::vector<Sliced::Plan::Part> convs = cut_image(a.conv, wanted, 1, n);
     if (convs.empty()) unsupported("its convolution cannot be cut");
     for (size_t i = 0; i < convs.size(); ++i) {
       const int64_t first = convs[i].offsets.back() / plane_bytes(a.conv.y);

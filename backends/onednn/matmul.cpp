@@ -15,6 +15,7 @@ namespace ndtrain::onednn {
 namespace {
 
 constexpr int kBias = 2;
+constexpr int64_t kColumnGrain = 64;  // columns that its packed matrices keep together
 
 struct Product {
   ndt_dtype dtype;
@@ -110,6 +111,55 @@ PrimitivePtr checked(const PrimitivePtr& primitive) {
   unsupported("oneDNN would use ", primitive->algorithm(), ", whose sums depend on the rows");
 }
 
+using Part = Sliced::Plan::Part;
+
+// Elements of each port before the part's own.
+struct Before {
+  int64_t a = 0, b = 0, bias = 0, y = 0;
+};
+
+Part part_of(const Product& p, const Desc& weights, const Before& before) {
+  const int64_t size = size_of(p.dtype);
+  std::vector<int64_t> offsets = {before.a * size, before.b * size};
+  if (p.bias) offsets.push_back(before.bias * size);
+  offsets.push_back(before.y * size);
+  return {checked(p.make(1, weights)), std::move(offsets)};
+}
+
+Part of_heads(Product p, const Run& run) {
+  p.heads = run.n;
+  const int64_t first = run.first;
+  return part_of(p, p.weights(),
+                 {.a = first * p.m * p.k, .b = first * p.k * p.n, .y = first * p.m * p.n});
+}
+
+// Each with its own part of the packed right side.
+Part of_columns(Product p, const Desc& weights, const Run& run) {
+  p.n = run.n;
+  const DescPart w = cut(weights, {p.k, run.n}, {0, run.first});
+  return part_of(p, w.desc, {.b = w.offset / size_of(p.dtype), .bias = run.first, .y = run.first});
+}
+
+// One image in at most `n` parts: its products where there are several, else rows of its product,
+// or columns where it has one row.
+std::vector<Part> cut_image(const Product& p, const Desc& weights, int64_t n) {
+  std::vector<Part> parts;
+  if (p.heads > 1) {
+    for (const Run& run : runs(p.heads, 1, n)) parts.push_back(of_heads(p, run));
+    return parts;
+  }
+  if (p.m == 1 && p.packed && !p.changes) {
+    for (const Run& run : runs(p.n, kColumnGrain, n)) parts.push_back(of_columns(p, weights, run));
+    return parts;
+  }
+  const int64_t size = size_of(p.dtype);
+  return cut_rows(p.m, p.k * size, p.n * size, p.bias ? 4 : 3, n, [&](int64_t rows) {
+    Product part = p;
+    part.m = rows;
+    return checked(part.make(1, weights));
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_matmul(const ndt_device&, const Node& node) {
@@ -118,6 +168,7 @@ std::unique_ptr<Kernel> prepare_matmul(const ndt_device&, const Node& node) {
   const Desc wanted = checked(p.make(p.sizes.back(), p.weights()))->desc(DNNL_ARG_WEIGHTS);
   Sliced::Plan plan{.images = p.images, .sizes = p.sizes};
   plan.make = [=](int64_t images) { return checked(p.make(images, wanted)); };
+  plan.cut = [=](int64_t n) { return cut_image(p, wanted, n); };
   plan.ports.push_back(input_port(0, node.in(0), Layout::kPlain));
   if (p.packed && !p.changes) {
     const void* data = node.need_constant(1, "right side");

@@ -115,6 +115,13 @@ std::unique_ptr<Kernel> prepare_matmul_int8(const ndt_device&, const Node& node)
   const auto bias = std::make_shared<const std::vector<float>>(p.bias);
   Sliced::Plan plan{.images = p.images, .sizes = p.sizes};
   plan.make = [=](int64_t images) { return p.make(images, wanted); };
+  plan.cut = [=](int64_t parts) {
+    return cut_rows(p.rows, p.k * size_of(p.x), p.n * size_of(p.y), 4, parts, [&](int64_t rows) {
+      ByteProduct part = p;
+      part.rows = rows;
+      return part.make(1, wanted);
+    });
+  };
   plan.ports.push_back(input_port(kX, node.in(kX), Layout::kPlain));
   plan.ports.push_back({Sliced::Port::Role::kFixed, 0, 0, weights->data()});
   plan.ports.push_back({Sliced::Port::Role::kFixed, 0, 0, bias->data()});

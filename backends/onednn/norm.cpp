@@ -12,7 +12,14 @@ struct Rows {
   ndt_dtype dtype;
   int64_t images, rows, length;  // rows of one image
 
-  Desc desc(int64_t n) const { return plain_desc({n * rows, length}, dtype); }
+  Desc desc(int64_t n) const { return rows_desc(n * rows); }
+  Desc rows_desc(int64_t n) const { return plain_desc({n, length}, dtype); }
+  // Of plans with that many ports; `make` is given descriptions of rows.
+  template <typename Make>
+  std::vector<Sliced::Plan::Part> cut(size_t ports, int64_t parts, const Make& make) const {
+    const int64_t row = length * size_of(dtype);
+    return cut_rows(rows, row, row, ports, parts, [&](int64_t n) { return make(rows_desc(n)); });
+  }
 };
 
 Rows rows_of(const Node& node) {
@@ -51,6 +58,7 @@ std::unique_ptr<Kernel> prepare_softmax(const ndt_device&, const Node& node) {
   const Rows r = rows_of(node);
   Sliced::Plan plan = plan_of(node, r);
   plan.make = [=](int64_t images) { return softmax(r.desc(images)); };
+  plan.cut = [=](int64_t parts) { return r.cut(2, parts, softmax); };
   set_output(plan, node.out(), Layout::kPlain);
   auto kernel = std::make_unique<Sliced>(std::move(plan));
   kernel->in_place_inputs = 1;
@@ -62,7 +70,9 @@ std::unique_ptr<Kernel> prepare_layer_norm(const ndt_device&, const Node& node) 
   Sliced::Plan plan = plan_of(node, r);
   const auto epsilon = static_cast<float>(node.f("epsilon"));
   const bool bias = node.has(kBias);
-  plan.make = [=](int64_t images) { return layer_norm(r.desc(images), epsilon, bias); };
+  const auto make = [=](const Desc& rows) { return layer_norm(rows, epsilon, bias); };
+  plan.make = [=](int64_t images) { return make(r.desc(images)); };
+  plan.cut = [=](int64_t parts) { return r.cut(bias ? 4 : 3, parts, make); };
   plan.ports.push_back(fixed(node, kScale, r.length, plan));
   if (bias) plan.ports.push_back(fixed(node, kBias, r.length, plan));
   set_output(plan, node.out(), Layout::kPlain);

@@ -53,6 +53,20 @@ std::vector<Run> runs(int64_t n, int64_t grain, int64_t parts) {
   return all;
 }
 
+std::vector<Sliced::Plan::Part> cut_rows(int64_t rows, int64_t in, int64_t out, size_t ports,
+                                         int64_t parts,
+                                         const std::function<PrimitivePtr(int64_t rows)>& make) {
+  constexpr int64_t kGrain = 16;  // rows that the library computes at once
+  std::vector<Sliced::Plan::Part> all;
+  for (const Run& run : runs(rows, kGrain, parts)) {
+    std::vector<int64_t> offsets(ports);
+    offsets.front() = run.first * in;
+    offsets.back() = run.first * out;
+    all.push_back({make(run.n), std::move(offsets)});
+  }
+  return all;
+}
+
 // The largest size that leaves nothing, or enough for another slice.
 int64_t Sliced::next_images(int64_t left, int64_t each) const {
   const int64_t least = plan_.sizes.front();
@@ -86,16 +100,24 @@ Sliced::Sliced(Plan plan) : plan_(std::move(plan)) {
 }
 
 bool Sliced::cut_images() {
-  const int64_t n = plan_.images;
-  if (!plan_.cut || plan_.staged || plan_.sizes.front() > 1 || n >= threads()) return false;
-  parts_ = plan_.cut((threads() + n - 1) / n);
+  const int64_t n = plan_.images, size = plan_.sizes.front();
+  if (!plan_.cut || plan_.staged || n >= threads()) return false;
+  try {
+    const int64_t groups = (n + size - 1) / size;
+    parts_ = plan_.cut((threads() + groups - 1) / groups);
+  } catch (const Unsupported&) {
+    return false;
+  }
   if (parts_.size() < 2) return false;
-  for (int64_t image = 0; image < n; ++image) {
+  for (int64_t first = 0; first < n; first += size) {
     for (const Plan::Part& part : parts_) {
-      slices_.push_back({image, 1, 1, part.primitive.get(), &part});
+      const int64_t images = std::min(size, n - first);
+      slices_.push_back({first, images, size, part.primitive.get(), &part});
       scratch_ = std::max(scratch_, whole_lines(part.primitive->scratch()));
+      if (size > 1) staged_out_ = std::max(staged_out_, whole_lines(part.bytes()));
     }
   }
+  if (size > 1) staged_in_ = whole_lines(static_cast<size_t>(size * plan_.ports[0].step));
   return true;
 }
 
@@ -119,17 +141,19 @@ void Sliced::run_slice(const Slice& s, const void* const* in, void* const* out,
   const Port& last = p.ports.back();
   const auto offset = [&](size_t port) { return s.part ? s.part->offsets[port] : 0; };
   const int64_t into_image = offset(p.ports.size() - 1);
-  const auto bytes =
-      s.part ? s.primitive->desc(DNNL_ARG_DST).get_size() : static_cast<size_t>(p.rows.image());
+  // A part is whole rows, or all that it makes of an image.
+  const Plan::Rows rows =
+      s.part ? Plan::Rows{1, static_cast<int64_t>(s.part->bytes()) / s.size, 0} : p.rows;
   char* const y = static_cast<char*>(out[last.index]) + s.first * last.step + into_image;
-  const bool filled = s.size > s.images, staged = p.staged || filled;
+  const bool filled = s.size > s.images, staged = p.staged || filled || (s.part && s.size > 1);
   char* const target = staged ? scratch + scratch_ + staged_in_ : y;
-  const int64_t target_step = staged ? p.rows.image() : last.step;
+  const int64_t target_step = staged ? rows.image() : last.step;
   if (p.residual >= 0) {
     const char* r =
         static_cast<const char*>(in[p.residual]) + s.first * p.residual_step + into_image;
     for (int64_t i = 0; i < s.images && r != target; ++i) {
-      std::memcpy(target + i * target_step, r + i * p.residual_step, bytes);
+      std::memcpy(target + i * target_step, r + i * p.residual_step,
+                  static_cast<size_t>(rows.image()));
     }
   }
   void* data[8] = {};
@@ -151,9 +175,9 @@ void Sliced::run_slice(const Slice& s, const void* const* in, void* const* out,
   s.primitive->run(data, scratch);
   if (!staged) return;
   for (int64_t i = 0; i < s.images; ++i) {
-    for (int64_t row = 0; row < p.rows.rows; ++row) {
-      std::memcpy(y + i * last.step + row * p.rows.step,
-                  target + i * target_step + row * p.rows.bytes, static_cast<size_t>(p.rows.bytes));
+    for (int64_t row = 0; row < rows.rows; ++row) {
+      std::memcpy(y + i * last.step + row * rows.step, target + i * target_step + row * rows.bytes,
+                  static_cast<size_t>(rows.bytes));
     }
   }
 }

@@ -37,11 +37,13 @@ class Sliced final : public Kernel {
       int64_t image() const { return rows * bytes; }
     } rows;
     bool staged = false;
-    // One image in at most `n` parts, for batches of fewer images than threads. The parts give the
-    // bits that it has whole, by test. Fewer than two: it stays whole.
+    // One image in at most `n` parts, for batches of fewer images than threads: of as many images
+    // as the least of `sizes`. The parts give the bits that it has whole, by test. Fewer than two,
+    // or Unsupported: it stays whole.
     struct Part {
       PrimitivePtr primitive;
-      std::vector<int64_t> offsets;  // bytes, by port
+      std::vector<int64_t> offsets;                                              // bytes, by port
+      size_t bytes() const { return primitive->desc(DNNL_ARG_DST).get_size(); }  // that it writes
     };
     std::function<std::vector<Part>(int64_t n)> cut = {};
     int residual = -1;  // an input that the primitive finds in its output and adds to
@@ -81,6 +83,12 @@ struct Run {
   int64_t first, n;
 };
 std::vector<Run> runs(int64_t n, int64_t grain, int64_t parts);
+
+// An image of `rows` rows, of `in` bytes each in port 0 and `out` in the last of `ports`, in at
+// most `parts` parts; what is between those ports all rows share.
+std::vector<Sliced::Plan::Part> cut_rows(int64_t rows, int64_t in, int64_t out, size_t ports,
+                                         int64_t parts,
+                                         const std::function<PrimitivePtr(int64_t rows)>& make);
 
 // The ports of whole tensors.
 Sliced::Port input_port(int index, const ndt_tensor_type& t, Layout layout);

@@ -78,6 +78,9 @@ std::vector<Batched> onednn_cases() {
     cases.push_back({op, op, {{1, 20, 9, 5}}});
   }
   cases.push_back({"MatMulImages", "MatMul", {{1, 197, 96}, {96, 80}}});
+  cases.push_back({"MatMulHeads", "MatMul", {{1, 12, 37, 64}, {1, 12, 64, 37}}, {}, {1}});
+  cases.push_back({"MatMulColumns", "MatMul", {{1, 512}, {512, 1000}}});
+  cases.push_back({"SoftmaxOfHeads", "Softmax", {{1, 3, 37, 37}}, {{"axis", -1}}});
   cases.push_back({"MatMulGelu",
                    "FusedMatMul",
                    {{1, 197, 96}, {96, 80}, {80}},

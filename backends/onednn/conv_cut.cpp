@@ -58,7 +58,9 @@ std::vector<Part> cut_image(const AskedConv& a, const Desc& weights, int64_t ima
   const bool rows = a.to == Layout::kLast, one_group = a.shape.groups == a.shape.merged;
   if (!rows && !one_group && !a.shape.depthwise()) return {};
   const int64_t channels = a.y.dims[1];
-  const int64_t grain = channels >= n * kTile * block() ? kTile * block() : block();
+  // Whole tiles where that leaves no thread with much more than its share.
+  const int64_t tile = kTile * block(), most = ((channels + tile - 1) / tile + n - 1) / n * tile;
+  const int64_t grain = most * n * 10 <= channels * 11 ? tile : block();
   const std::vector<Run> all = rows ? runs(a.y.dims[2], 1, n) : runs(channels, grain, n);
   const std::string algorithm = a.make(images, weights)->algorithm();
   std::vector<Part> parts;

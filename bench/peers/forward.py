@@ -1,10 +1,12 @@
-"""Forward throughput against ONNX Runtime: `ndtrain bench forward` and peers/ort_forward.py in turn.
+"""Forward throughput against other engines: `ndtrain bench forward` and each peer's script in turn.
 
-usage: forward.py NDTRAIN ORT_FORWARD.py MODEL.onnx [--size 224] [--batch 16] [--threads 1,2] [--seconds 10] [--rounds 3]
+usage: forward.py NDTRAIN PEER.py[,PEER.py…] MODEL.onnx [--size 224] [--batch 16] [--threads 1,2] [--seconds 10] [--rounds 3]
        [--python PYTHON] [--device NAME] [--ours FILE]
-PYTHON needs onnxruntime and numpy; FILE is what ndtrain runs instead (the same network in int8, say)
+PEER.py is ort_forward.py or openvino_forward.py, for which PYTHON needs onnxruntime or openvino, and numpy; FILE is what ndtrain
+runs instead (the same network in int8, say)
 """
 import argparse
+import os
 import statistics
 import sys
 
@@ -14,7 +16,7 @@ from peer import alternate, ndtrain, peer, spread
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ndtrain")
-    parser.add_argument("ort_forward")
+    parser.add_argument("peers", type=lambda names: names.split(","))
     parser.add_argument("model")
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--batch", type=int, default=16)
@@ -30,13 +32,14 @@ def main():
             return ndtrain(args.ndtrain, "bench", "forward", "-m", args.ours or args.model, "-b", args.batch, "-j", threads,
                            "--seconds", args.seconds, "--device", args.device)["images_per_s"]
 
-        def theirs():
-            return peer(args.python, args.ort_forward, args.model, args.size, args.batch, threads, args.seconds,
-                        pattern=r"([\d.]+) images/s")[0]
+        def of(script):
+            return lambda: peer(args.python, script, args.model, args.size, args.batch, threads, args.seconds,
+                                pattern=r"([\d.]+) images/s")[0]
 
-        a, b = alternate(args.rounds, ours, theirs)
-        print(f"batch {args.batch} threads {threads}: ndtrain {spread(a)} images/s, onnxruntime {spread(b)} images/s, "
-              f"ratio {statistics.median(a) / statistics.median(b):.3f}", flush=True)
+        mine, *others = alternate(args.rounds, ours, *map(of, args.peers))
+        for script, theirs in zip(args.peers, others):
+            print(f"batch {args.batch} threads {threads}: ndtrain {spread(mine)} images/s, {os.path.basename(script)} "
+                  f"{spread(theirs)} images/s, ratio {statistics.median(mine) / statistics.median(theirs):.3f}", flush=True)
 
 
 main()

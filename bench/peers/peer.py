@@ -32,10 +32,10 @@ def spread(values):
     return f"{statistics.median(values):.4g} ({min(values):.4g} to {max(values):.4g})"
 
 
-def alternate(rounds, ours, theirs):
-    """Both sides in turn, so that what disturbs the machine disturbs both. The two lists of results."""
-    a, b = [], []
+def alternate(rounds, *sides):
+    """The sides in turn, so that what disturbs the machine disturbs all. A list of results for each."""
+    results = [[] for _ in sides]
     for _ in range(rounds):
-        a.append(ours())
-        b.append(theirs())
-    return a, b
+        for side, result in zip(sides, results):
+            result.append(side())
+    return results

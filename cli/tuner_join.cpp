@@ -78,13 +78,14 @@ void declare_tuner_members(ArgsSpec& args) { declare_http(args); }
 
 int run_tuner_members(Context& context, const Args& args) {
   const Json members = TunerClient(args).get("/members");
-  std::string text =
-      fmt::format("{:<20} {:<10} {:<24} {}\n", "member", "job", "from", "last failure");
+  std::string text = fmt::format("{:<20} {:<10} {:<24} {:<12} {}\n", "member", "job", "from",
+                                 "site", "last failure");
   for (const Json& m : members) {
     const auto job = m["job"].get<uint64_t>();
-    text += fmt::format("{:<20} {:<10} {:<24} {}\n", m["member"].get<std::string>(),
+    const std::string site = m.value("site", "");  // an older Tuner does not say it
+    text += fmt::format("{:<20} {:<10} {:<24} {:<12} {}\n", m["member"].get<std::string>(),
                         job == 0 ? "-" : std::to_string(job), m["peer"].get<std::string>(),
-                        m["failure"].get<std::string>());
+                        site.empty() ? "-" : site, m["failure"].get<std::string>());
   }
   context.print(members, text);
   return kOk;

@@ -59,6 +59,7 @@ constexpr FieldRange kRanges[] = {
     {"Hello.collection", Kind::kName, 0, kSetNameBytes},
     {"Hello.takes_probes", Kind::kAny},
     {"Hello.makes_views", Kind::kAny},
+    {"Hello.site", Kind::kName, 0, 64},
 
     {"Probe.number", Kind::kNumber, 1, kLargestNumber},
     {"Probe.payload", Kind::kBytes, 0, kProbeBytes},

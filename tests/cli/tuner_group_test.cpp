@@ -197,6 +197,11 @@ TEST_F(TunerGroupVerbs, OverSlowLinksTheOthersGoOnWhereAMemberIsKilled) {
   const Json spec = job(three).at("spec");
   EXPECT_EQ(spec.at("drop"), 0.9);
   EXPECT_EQ(spec.at("drop_of"), Json({"fc.weight=0.5"}));
+  const Json here = ask(site_, {"tuner", "members"});
+  EXPECT_EQ(here.at(0).at("site"), "oslo");
+  EXPECT_EQ(here.at(1).at("site"), "");
+  EXPECT_THAT(run({"tuner", "members", "--http", site_.at("http")}).out,
+              testing::ContainsRegex("m1 .* oslo .*\nm2 .* - "));
   EXPECT_EQ(spec.at("scan"), "rotate");
   EXPECT_EQ(spec.at("all_gather"), "ring");
   EXPECT_EQ(spec.at("staleness"), 1);

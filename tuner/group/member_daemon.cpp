@@ -59,6 +59,7 @@ struct MemberDaemon::Parts final : TunerEvents {
     hello.set_incarnation(drawn);
     hello.set_version(config.version);
     hello.set_numerics(group_numerics(devices));
+    hello.set_site(config.site);
     const auto dial = [this](LinkId id) {
       return LinkClient::dial(config.tuner, certificates.now(), id, events, LinkKind::kMember);
     };

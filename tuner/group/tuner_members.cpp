@@ -59,7 +59,8 @@ void TunerMembers::apply(TunerSessions::Actions actions) {
   members_[hello.store()] = {.record = {.name = hello.store(),
                                         .numerics = hello.numerics(),
                                         .version = hello.version(),
-                                        .peer = sessions_.who(hello.store()).peer}};
+                                        .peer = sessions_.who(hello.store()).peer,
+                                        .site = hello.site()}};
   log::info("member {} is here", hello.store());
 }
 

@@ -21,6 +21,7 @@ using namespace ndp;
 
 struct MemberRecord {
   std::string name, numerics, version, peer;
+  std::string site;     // where it is; "": by itself, or a program that does not say it
   uint64_t job = 0;     // that it trains for; 0: none
   std::string failure;  // why it left its last training; "": it did not fail
 };

@@ -11,6 +11,7 @@ HttpServer::Route members_route(const TunerMembers& members) {
             for (const MemberRecord& m : members.members()) {
               all.push_back({{"member", m.name},
                              {"peer", m.peer},
+                             {"site", m.site},
                              {"version", m.version},
                              {"numerics", m.numerics},
                              {"job", m.job},

@@ -13,9 +13,7 @@ struct Reason {
 
 constexpr std::string_view kRanks[] = {"ranks",  "rank",  "rendezvous",   "comm",     "collectives",
                                        "shares", "trace", "on-rank-loss", "comm-only"},
-                           kExchange[] = {"bucket-size", "shard-optimizer", "allow-lossy",
-                                          "convergence", "controller",      "largest-batch",
-                                          "dry-run"},
+                           kExchange[] = {"bucket-size", "shard-optimizer", "allow-lossy"},
                            kStages[] = {"plan", "replicas", "stages-per-rank",
                                         "no-input-pipelining", "recompute"},
                            kMachine[] = {"device", "threads", "tuning", "tf32", "less-memory"},

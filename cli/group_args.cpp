@@ -4,6 +4,7 @@
 
 #include "cli/exchange_args.h"
 #include "cli/number_args.h"
+#include "cli/rate_args.h"
 #include "cli/slow_link_args.h"
 #include "framework/core/json.h"
 
@@ -78,6 +79,7 @@ void declare_group(ArgsSpec& args) {
             "model depends on the number of Tuners",
             "NAME", "ddp");
   declare_slow_link(args);
+  declare_job_rates(args);
   args.flag("staleness",
             "by --sync sparse: a step computes without what the last S steps have sent, which "
             "travels meanwhile (default: 0)",
@@ -93,12 +95,13 @@ void declare_group(ArgsSpec& args) {
             "TYPE");
 }
 
-void read_group(const Args& args, Json& job) {
+void read_group(const Args& args, Fs& fs, Json& job) {
   refuse_compressor("sync", args.text("sync"));
   job["tuners"] = args.integer("tuners");
   job["sync"] = args.text("sync");
   if (args.has("shards")) job["shards"] = args.integer("shards");
   read_slow_link(args, job);
+  read_job_rates(args, fs, job);
   const std::string how = args.text("parallel");
   if (how == "dp") {
     for (const char* flag : {"pipeline-schedule", "micro-batches"}) {

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "cli/args.h"
+#include "framework/core/fs.h"
 #include "framework/core/json_fwd.h"
 #include "tuner/daemon.h"
 
@@ -12,9 +13,9 @@ using namespace ndp;
 using namespace tuner;
 
 // Of a job: --tuners, --shards and --sync, those of exchanges over slow links, and what they say in
-// its JSON. Throws UsageError.
+// its JSON. Throws UsageError, and Error for a file that is not as it has to be.
 void declare_group(ArgsSpec& args);
-void read_group(const Args& args, Json& job);
+void read_group(const Args& args, Fs& fs, Json& job);
 
 // Of a Tuner: --ranks-listen and --rank-timeout, behind what protects it. Throws Error.
 void declare_leading(ArgsSpec& args);

@@ -217,7 +217,7 @@ std::vector<std::string> flags_of_finetune() {
 // Throws UsageError for a flag that says nothing to this kind of job. What stands in ndtrain.toml
 // or the environment may be for another.
 void refuse_flags_of_others(const Args& args, const std::string& kind) {
-  std::vector<std::string> others = {"top-k", "only", "dry-run"};
+  std::vector<std::string> others = {"top-k", "only"};
   if (kind != "finetune") others = flags_of_finetune();
   if (kind == "eval") others.insert(others.end(), {"only", "dry-run"});
   for (const std::string& name : others) {
@@ -247,7 +247,7 @@ void declare_job_submit(ArgsSpec& args) {
   args.flag(
       "dry-run",
       "relabel: only say how many photos, how long, and, from a sample, how many labels would "
-      "change");
+      "change; finetune, with --controller: its decisions are logged, and nothing goes by them");
   args.flag("task",
             "the classifier: without -m its version in force is taken, and a fine-tuning publishes "
             "its next one",

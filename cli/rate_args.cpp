@@ -4,9 +4,26 @@
 
 #include "cli/number_args.h"
 #include "cli/optimizer_args.h"
+#include "framework/core/json.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain::cli {
+
+namespace {
+
+// Of a profile of `model`, a file; "": whichever.
+std::string profile_text(Fs& fs, const std::string& file, const std::string& model) {
+  std::string text = fs.read(file, limits::kConvergenceText + 1).or_throw();
+  const ConvergenceProfile profile = parse_convergence_profile(text, file);
+  const std::string name = std::filesystem::path(model).stem().string();
+  if (!model.empty() && profile.model != name) {
+    throw Error("--convergence ", file, ": is of ", profile.model, ", not of ", name,
+                "; measure one by ndtrain profile --convergence");
+  }
+  return text;
+}
+
+}  // namespace
 
 void declare_rates(ArgsSpec& args) {
   const ArgsSpec::Heading heading(args, "Slow links");
@@ -43,16 +60,12 @@ void set_rates(const Args& args, Fs& fs, const std::string& model, SparseSyncOpt
         "away");
   }
   const std::string file = args.required("convergence");
-  RateControlOptions control{.profile = parse_convergence_profile(
-                                 fs.read(file, limits::kConvergenceText + 1).or_throw(), file),
-                             .model = std::filesystem::path(model).stem().string(),
-                             .batch = args.integer("batch"),
-                             .dry_run = args.on("dry-run"),
-                             .passes_apart = !args.has("shards") && accumulate_of(args) == 1};
-  if (control.profile.model != control.model) {
-    throw Error("--convergence ", file, ": is of ", control.profile.model, ", not of ",
-                control.model, "; measure one by ndtrain profile --convergence");
-  }
+  RateControlOptions control{
+      .profile = parse_convergence_profile(profile_text(fs, file, model), file),
+      .model = std::filesystem::path(model).stem().string(),
+      .batch = args.integer("batch"),
+      .dry_run = args.on("dry-run"),
+      .passes_apart = !args.has("shards") && accumulate_of(args) == 1};
   if (args.has("largest-batch")) {
     control.largest_batch = integer_in(args, "largest-batch", 1, control.profile.largest_batch);
   }
@@ -65,6 +78,38 @@ void refuse_rates(const Args& args) {
       throw UsageError(std::string("--") + flag + " is of --sync sparse: add that");
     }
   }
+}
+
+void declare_job_rates(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Slow links");
+  args.flag("controller",
+            "by --sync sparse: batches and --drop follow what Tuners and links take, by "
+            "--convergence; its decisions are in run/rates.log of the job's directory");
+  args.flag("convergence",
+            "with --controller: what batches and drops cost in steps, from ndtrain profile "
+            "--convergence",
+            "FILE");
+  args.flag("largest-batch",
+            "with --controller: photos of a step on one Tuner at most (default: what half of its "
+            "free memory has room for, and the profile knows of)",
+            "N");
+}
+
+// The Tuner, and parse_job_spec() here, say what else goes together.
+void read_job_rates(const Args& args, Fs& fs, Json& job) {
+  if (args.has("largest-batch")) job["largest_batch"] = args.integer("largest-batch");
+  if (args.has("convergence")) {
+    job["convergence"] = profile_text(fs, args.text("convergence"), args.text("model"));
+  }
+  if (!args.on("controller")) {
+    if (args.said_here("dry-run")) {
+      throw UsageError("--dry-run of a fine-tuning is of --controller: add that, or leave it away");
+    }
+    return;
+  }
+  job["controller"] = true;
+  static_cast<void>(args.required("convergence"));
+  if (args.on("dry-run")) job["dry_run"] = true;
 }
 
 std::vector<std::pair<std::string, std::string>> rate_settings(const SparseSyncOptions& options) {

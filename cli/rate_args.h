@@ -8,6 +8,7 @@
 
 #include "cli/args.h"
 #include "framework/core/fs.h"
+#include "framework/core/json_fwd.h"
 #include "framework/sparse/sync/sparse_sync.h"
 
 namespace ndtrain::cli {
@@ -22,6 +23,13 @@ void set_rates(const Args& args, Fs& fs, const std::string& model, SparseSyncOpt
 
 // With another --sync. Throws UsageError where one of these is given.
 void refuse_rates(const Args& args);
+
+// The same of a job, with --convergence; but --dry-run, which says something to other kinds of
+// jobs, too.
+void declare_job_rates(ArgsSpec& args);
+// Into the job's JSON. Throws UsageError where --convergence is not given, or --dry-run without
+// --controller; Error for a profile that is none, or of another model than --model.
+void read_job_rates(const Args& args, Fs& fs, Json& job);
 
 // As flags and their values; none without --controller.
 std::vector<std::pair<std::string, std::string>> rate_settings(const SparseSyncOptions& options);

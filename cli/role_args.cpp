@@ -292,7 +292,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   integer("patience", "patience");
   j["calibrate"] = args.on("calibrate");
   j["accumulate"] = accumulate_of(args);
-  read_group(args, j);
+  read_group(args, context.fs(), j);
   if (recipe == "ndpipe") use_recipe(args, j);
   j["head"] = head_of(args);
   j["compute"] = name_of(compute_of(args));

@@ -108,6 +108,7 @@ void declare_finetune(ArgsSpec& args) {
   args.flag("o,out", "the Tuner's state; the model is copied to OUT/model.onnx (required)", "OUT");
   declare_cache(args);
   declare_training(args, "r,num_of_run");
+  args.flag("dry-run", "with --controller: its decisions are logged, and nothing goes by them");
   declare_security(args);
   declare_computing(args);
   declare_seed(args);

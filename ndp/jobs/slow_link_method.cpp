@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "ndp/jobs/rates_log.h"
+
 namespace ndtrain::ndp {
 namespace {
 
@@ -75,8 +77,9 @@ SlowLinkMethod sparse_method(const SparseSyncOptions& sync, int64_t drain_every)
         sync.staleness, drain_every);
     const bool dry = sync.control && sync.control->dry_run;
     const std::string rates =
-        fmt::format("batches and drop follow what ranks and links take{}: {}",
-                    dry ? ", but for a dry run only in the log" : "", kRatesLog);
+        sites == 1 ? "batches and drop stay as they were asked for while there is one site alone"
+                   : fmt::format("batches and drop follow what ranks and links take{}: {}",
+                                 dry ? ", but for a dry run only in the log" : "", kRatesLog);
     return said(
         ranks, sites,
         {what_is_sent(sync, sites), sync.staleness > 0 ? late : "", sync.control ? rates : ""});

@@ -12,9 +12,6 @@
 
 namespace ndtrain::ndp {
 
-// In a run directory, of rank 0: what was decided of batches and drop, a line each.
-inline constexpr const char* kRatesLog = "rates.log";
-
 struct SlowLinkMethod {
   std::string name;  // of --sync
   SlowLinkTraining::MakeSync make;

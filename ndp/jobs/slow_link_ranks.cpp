@@ -2,27 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <span>
 #include <utility>
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "framework/parallel/between_ranks.h"
+#include "ndp/jobs/rates_log.h"
 
 namespace ndtrain::ndp {
 namespace {
 
 // Bytes of a gradient that 100 Mb/s carry in a tenth of a second.
 constexpr double kSmallGradient = 1e6;
-
-// A training is worth more than its log.
-void add_line(Fs& fs, const std::string& path, const std::string& line) {
-  const auto file = fs.open(path, Fs::Mode::kAppend);
-  const std::string text = line + "\n";
-  const Status written =
-      file.ok() ? (*file)->append(std::as_bytes(std::span(text))) : file.status();
-  if (!written.ok()) log::warn("{}: {}", path, written.message());
-}
 
 }  // namespace
 
@@ -38,9 +29,7 @@ SlowLinkRanks::SlowLinkRanks(const TransferModel& model, const Device& device,
                                     .trace = !config_.trace.empty()};
   if (!config_.directory.empty()) options.files.emplace(fs, config_.directory, rank);
   if (!config_.directory.empty() && rank == 0) {
-    options.log = [&fs, path = join(config_.directory, kRatesLog)](const std::string& line) {
-      add_line(fs, path, line);
-    };
+    options.log = rates_log(fs, config_.directory);
   }
   begin(model, device, trainer, std::move(ranks), std::move(options));
   if (rank == 0) say_what_is_done();

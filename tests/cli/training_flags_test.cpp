@@ -1,5 +1,6 @@
 // Jobs of a Tuner take each flag of training that `train` takes, or say why they do not.
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -24,7 +25,10 @@ struct Trial {
 
 const Words kSparse = {"--tuners", "2", "--sync", "sparse"},
             kLocal = {"--tuners", "2", "--sync", "local"},
-            kDiloco = {"--tuners", "2", "--sync", "diloco"};
+            kDiloco = {"--tuners", "2", "--sync", "diloco"},
+            kControlled = {"--tuners", "2", "--sync",       "sparse",
+                           "--batch",  "8", "--controller", "--convergence",
+                           "c.txt"};
 
 const std::map<std::string, Trial> kTrials = {
     {"accumulate", {{"2"}}},
@@ -42,11 +46,15 @@ const std::map<std::string, Trial> kTrials = {
     {"clip-norm", {{"2"}}},
     {"compressor", {{"topk"}, kSparse}},
     {"compute", {{"bf16"}}},
+    {"controller",
+     {{"--convergence", "c.txt"}, {"--tuners", "2", "--sync", "sparse", "--batch", "8"}}},
+    {"convergence", {{"d.txt"}, kControlled}},
     {"dampening", {{"0.5"}, {"--opt", "sgd", "--momentum", "0.5"}}},
     {"deterministic", {{}}},
     {"drain-every", {{"7"}, {"--tuners", "2", "--sync", "sparse", "--staleness", "1"}}},
     {"drop", {{"0.9"}, kSparse}},
     {"drop-of", {{"*=0.5"}, kSparse}},
+    {"dry-run", {{}, kControlled}},
     {"ema", {{"0.9"}}},
     {"epochs", {{"3"}}},
     {"eps", {{"0.1"}, {"--opt", "adam"}}},
@@ -57,6 +65,7 @@ const std::map<std::string, Trial> kTrials = {
     {"inner-steps", {{"7"}, kLocal}},
     {"label", {{"c0"}}},
     {"label-smoothing", {{"0.1"}}},
+    {"largest-batch", {{"9"}, kControlled}},
     {"layer-decay", {{"0.5"}}},
     {"lr", {{"0.5"}}},
     {"lr-of", {{"fc.*=0.5"}}},
@@ -94,9 +103,9 @@ const std::map<std::string, Trial> kTrials = {
 
 // Of the verb or the job, not of its training.
 const std::set<std::string> kOfOthers = {
-    "collection", "dry-run", "help", "json",  "labels",   "model",  "name",        "note", "out",
-    "quiet",      "tag",     "task", "cache", "threads",  "device", "less-memory", "tf32", "tuning",
-    "ca",         "cert",    "key",  "crl",   "insecure", "site",   "rank-timeout"};
+    "collection", "help", "json", "labels", "model",   "name",     "note",        "out",
+    "quiet",      "tag",  "task", "cache",  "threads", "device",   "less-memory", "tf32",
+    "tuning",     "ca",   "cert", "key",    "crl",     "insecure", "site",        "rank-timeout"};
 
 class TrainingFlags : public testing_cli::SiteTest {
  protected:
@@ -153,6 +162,11 @@ TEST_F(TrainingFlags, DecideWhatAJobIsAsked) {
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
   site_ = up_json(1);
   ask(site_, {"store", "drain", ask(site_, {"store", "ls"}).at(0).at("store")});
+  for (const std::string profile : {"c.txt", "d.txt"}) {
+    std::ofstream(at(profile)) << "ndtrain-convergence-1\n# " << profile
+                               << "\nmodel m\nover drop\nreference_batch 8\n"
+                                  "reference_drop 0.9\nlargest_batch 16\npoint 1 0.9 0.02\n";
+  }
   std::map<Words, Json> plain;  // by what goes with the flag
   for (const auto& [name, trial] : kTrials) {
     if (!plain.contains(trial.with)) plain[trial.with] = spec(trial.with);

@@ -1,6 +1,8 @@
 // Several Tuners as real processes, some of which are killed.
 #include <signal.h>
 
+#include <fstream>
+
 #include "ndp/http/http_client.h"
 #include "tests/cli/site_fixture.h"
 
@@ -145,10 +147,61 @@ TEST_F(TunerGroupVerbs, AsStagesThoseThatAreLeftGoOnWhereAMemberIsKilled) {
   EXPECT_EQ(by_stages.at("epochs"), 400);
 }
 
+TEST_F(TunerGroupVerbs, BatchesAndDropFollowWhatTunersAndLinksTake) {
+  const auto write_profile = [&](const std::string& of_model) {
+    std::ofstream(at("c.txt")) << "ndtrain-convergence-1\nmodel " << of_model
+                               << "\nover drop\nreference_batch 12\nreference_drop 0.9\n"
+                                  "largest_batch 24\npoint 0.25 0.5 0.01\npoint 0.5 0.9 0.02\n"
+                                  "point 1 0.99 0.03\n";
+  };
+  const std::vector<std::string> asked = {"--tuners", "2",   "--sync",       "sparse",
+                                          "--drop",   "0.9", "--controller", "--convergence",
+                                          "c.txt"};
+  const auto refused = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"job", "submit", "finetune", "--http", site_.at("http"),
+                                    "-m",  "m.onnx", "--freeze", "layer1", "--batch",
+                                    "12"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome o = run(all);
+    EXPECT_EQ(o.code, 2) << o.err;
+    return o.err;
+  };
+  const std::vector<std::string> sparse = {"--tuners", "2", "--sync", "sparse"};
+  const auto with = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  write_profile("resnet18");
+  EXPECT_THAT(refused(asked), HasSubstr("--convergence c.txt: is of resnet18, not of m; measure"));
+  std::ofstream(at("c.txt")) << "something else\n";
+  EXPECT_THAT(refused(asked), HasSubstr("c.txt, line 1: "));
+  write_profile("m");
+  EXPECT_THAT(refused(with(asked, {"--largest-batch", "25"})),
+              HasSubstr("job: largest_batch 25: from 1 to 24"));
+  EXPECT_THAT(refused(with(sparse, {"--controller"})), HasSubstr("--convergence"));
+  EXPECT_THAT(refused(with(sparse, {"--dry-run"})), HasSubstr("--dry-run of a fine-tuning is of"));
+  EXPECT_THAT(refused(with(sparse, {"--convergence", "c.txt"})),
+              HasSubstr("job: convergence without controller"));
+
+  join("m1");
+  ASSERT_TRUE(comes([&] { return members_here() == 1; })) << said_by("m1");
+  const Json by_two = result(submit("40", asked));
+  EXPECT_GT(by_two.at("decisions"), 0) << by_two;
+  EXPECT_EQ(by_two.at("decided_batches").size(), 2U);
+  const Json dry = result(submit("40", with(asked, {"--dry-run", "--largest-batch", "8"})));
+  EXPECT_EQ(dry.at("decisions"), 0);
+  EXPECT_EQ(dry.at("decided_batches"), Json({8, 8}));
+}
+
 TEST_F(TunerGroupVerbs, OverSlowLinksTheOthersGoOnWhereAMemberIsKilled) {
   join("m1", {"--site", "oslo", "--relay", "--listen", "127.0.0.1:0"});
   join("m2", {"--relay"});
   ASSERT_TRUE(comes([&] { return members_here() == 2; })) << said_by("m1");
+  const Json here = ask(site_, {"tuner", "members"});
+  EXPECT_EQ(here.at(0).at("site"), "oslo");
+  EXPECT_EQ(here.at(1).at("site"), "");
+  EXPECT_THAT(run({"tuner", "members", "--http", site_.at("http")}).out,
+              testing::ContainsRegex("m1 .* oslo .*\nm2 .* - "));
   const Json three = submit("60", {"--tuners",
                                    "3",
                                    "--sync",
@@ -197,11 +250,6 @@ TEST_F(TunerGroupVerbs, OverSlowLinksTheOthersGoOnWhereAMemberIsKilled) {
   const Json spec = job(three).at("spec");
   EXPECT_EQ(spec.at("drop"), 0.9);
   EXPECT_EQ(spec.at("drop_of"), Json({"fc.weight=0.5"}));
-  const Json here = ask(site_, {"tuner", "members"});
-  EXPECT_EQ(here.at(0).at("site"), "oslo");
-  EXPECT_EQ(here.at(1).at("site"), "");
-  EXPECT_THAT(run({"tuner", "members", "--http", site_.at("http")}).out,
-              testing::ContainsRegex("m1 .* oslo .*\nm2 .* - "));
   EXPECT_EQ(spec.at("scan"), "rotate");
   EXPECT_EQ(spec.at("all_gather"), "ring");
   EXPECT_EQ(spec.at("staleness"), 1);

@@ -1,5 +1,6 @@
 // Several Tuners over slow links: each method trains, the same again; who is lost takes along what
 // it had not sent, and the others end up with one model.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/roles/tuner_group_fixture.h"
@@ -213,6 +214,107 @@ TEST_F(SlowLinkGroup, WhereNobodyComesTheTunerIsTheOnlyRank) {
   EXPECT_EQ(result["sync"], "sparse");
   EXPECT_EQ(result["epochs"], 4);
   EXPECT_THAT(log_, HasSubstr("no other Tuner is here: this one trains alone\n"));
+}
+
+// Batches and drop follow what Tuners and links take.
+class ControlledGroup : public SlowLinkGroup {
+ protected:
+  static JobSpec controlled(int tuners) {
+    JobSpec s = longer(sparse(tuners));
+    s.slow_link.controller = true;
+    std::string profile =
+        "ndtrain-convergence-1\nmodel base\nover drop\nreference_batch 12\nreference_drop 0.9\n"
+        "largest_batch 24\n";
+    for (const double batch : {0.25, 0.5, 1.0}) {
+      for (const double drop : {0.5, 0.9, 0.99}) {
+        profile += fmt::format("point {} {} {}\n", batch, drop, 0.02 * batch + 0.01 * drop);
+      }
+    }
+    s.slow_link.convergence = profile;
+    return s;
+  }
+  std::string rates(const std::string& state) const {
+    return real_fs().read(at(state + "/jobs/1/run/rates.log")).or_throw();
+  }
+};
+
+TEST_F(ControlledGroup, GoesByWhatItMeasuresAndSaysWhatWasDecided) {
+  join("a");
+  const auto result = train(controlled(2), "controlled");
+  EXPECT_EQ(result["controller"], true);
+  EXPECT_FALSE(result.contains("convergence"));
+  EXPECT_GT(result["decisions"], 0) << log_;
+  EXPECT_EQ(result["decided_batches"].size(), 2U);
+  EXPECT_GT(result["decided_batch"], 12) << log_;
+  EXPECT_EQ(result["epochs"], 2 * kLonger);
+  EXPECT_THAT(log_, HasSubstr("batches and drop follow what ranks and links take: rates.log"));
+  EXPECT_THAT(log_, HasSubstr("; each decision is in run/rates.log"));
+  EXPECT_THAT(rates("controlled"), HasSubstr("batches grow"));
+}
+
+TEST_F(ControlledGroup, OfADryRunTrainsTheSameAgain) {
+  JobSpec dry = controlled(2);
+  dry.dry_run = true;
+  dry.slow_link.largest_batch = 8;
+  join("a");
+  const auto result = train(dry, "dry1");
+  EXPECT_EQ(result["decisions"], 0);
+  EXPECT_EQ(result["decided_batches"], nlohmann::json({8, 8})) << log_;
+  EXPECT_THAT(log_, HasSubstr("dry run: batches 8 8"));
+  EXPECT_EQ(train(dry, "dry2")["model_id"], result["model_id"]) << log_;
+}
+
+// At any step, with rows that any of them may be given.
+TEST_F(ControlledGroup, WhereAMemberIsLostTheOthersMeasureAnew) {
+  for (const char* when : {"3 of 3 Tuners", "epoch 5/"}) {
+    SCOPED_TRACE(when);
+    join("a");
+    join("b");
+    const std::string state = std::string("lost") + when[0];
+    const auto result = train(controlled(3), state, [&](const std::string& line) {
+      if (line.starts_with(when)) members_.erase("a");
+    });
+    EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
+    EXPECT_EQ(result["regrouped"], 1);
+    EXPECT_EQ(result["epochs"], 2 * kLonger);
+    EXPECT_EQ(result["decided_batches"].size(), 2U);
+    EXPECT_THAT(log_, HasSubstr("the controller measures anew, from the job's batch and drop on"));
+    EXPECT_THAT(rates(state), HasSubstr("warmed up"));
+    members_.clear();
+  }
+}
+
+TEST_F(ControlledGroup, TheLastOneGoesOnWithTheJobsBatchAndWhoComesBackIsMeasured) {
+  join("a");
+  bool back = false;
+  JobSpec s = controlled(2);
+  s.trainer.epochs = kLong;
+  const auto result = train(s, "alone", [&](const std::string& line) {
+    if (line.starts_with("epoch 5/") && members_.contains("a")) members_.erase("a");
+    if (line.starts_with("epoch 9/") && !std::exchange(back, true)) join("a");
+  });
+  EXPECT_THAT(log_, HasSubstr("; this Tuner goes on from epoch "));
+  EXPECT_THAT(log_, HasSubstr("a is here: all Tuners meet again"));
+  EXPECT_EQ(result["taken_in_tuners"], nlohmann::json({"a"}));
+  EXPECT_EQ(result["epochs"], 2 * kLong);
+  EXPECT_EQ(result["decided_batches"].size(), 2U) << log_;
+}
+
+TEST_F(ControlledGroup, WhereNobodyComesNothingIsDecided) {
+  JobSpec s = controlled(2);
+  s.store_timeout = 1;
+  const auto result = train(s, "nobody");
+  EXPECT_EQ(result["decisions"], 0);
+  EXPECT_FALSE(result.contains("decided_batches"));
+  EXPECT_THAT(log_, HasSubstr("stay as they were asked for while there is one site alone"));
+}
+
+TEST_F(ControlledGroup, AJobThatIsInterruptedGoesOnAndMeasuresAnew) {
+  join("a");
+  const auto result = in_two_lives(controlled(2), "lives", [] {});
+  EXPECT_EQ(result["epochs"], 2 * kLonger);
+  EXPECT_GT(result["decisions"], 0) << log_;
+  EXPECT_THAT(log_, Not(HasSubstr("that is lost")));
 }
 
 // In two lives of the Tuner, by the same members or others.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/json.h"
+#include "framework/sparse/control/convergence_profile.h"
 #include "tuner/jobs/slow_link_choice.h"
 
 namespace ndtrain::tuner {
@@ -22,6 +23,18 @@ std::string refused(const std::string& more) {
     return e.what();
   }
   return "";
+}
+
+// The text of a profile whose largest batch has 16 rows, as a JSON string.
+std::string profile(const std::string& largest = "16") {
+  return "\"ndtrain-convergence-1\\nmodel net\\nover drop\\nreference_batch 4\\nreference_drop "
+         "0.9\\nlargest_batch " +
+         largest + "\\npoint 0.5 0.9 0.01\\npoint 1 0.99 0.02\\n\"";
+}
+
+// Of a job with a controller, and more.
+std::string controlled(const std::string& more, const std::string& convergence = profile()) {
+  return R"("sync":"sparse","controller":true,"batch":8,"convergence":)" + convergence + more;
 }
 
 SlowLinkChoice choice_of(const JobSpec& s) { return slow_link_of(s); }
@@ -129,6 +142,54 @@ TEST(SlowLinkSpec, WhatDoesNotGoTogetherIsRefusedWithTheRemedy) {
   for (const auto& [more, why] : all) EXPECT_THAT(refused(more), HasSubstr(why)) << more;
 }
 
+TEST(SlowLinkSpec, OfAControllerGoesThroughItsJson) {
+  const JobSpec s = spec_of(controlled(R"(,"largest_batch":9,"dry_run":true)"));
+  const Json written = parse_json(s.text());
+  EXPECT_EQ(written.at("controller"), true);
+  EXPECT_EQ(written.at("largest_batch"), 9);
+  EXPECT_EQ(written.at("dry_run"), true);
+  EXPECT_EQ(written.at("convergence"), parse_json(profile()));
+  EXPECT_EQ(parse_job_spec(s.text()).text(), s.text());
+  EXPECT_THAT(choice_of(s).method.what_it_does(2, 2).back(), HasSubstr("for a dry run only"));
+  EXPECT_THAT(choice_of(spec_of(controlled(""))).method.what_it_does(3, 2).back(),
+              HasSubstr("batches and drop follow what ranks and links take: rates.log"));
+  EXPECT_THAT(choice_of(spec_of(controlled(""))).method.what_it_does(2, 1).back(),
+              HasSubstr("while there is one site alone"));
+  const Json plain = parse_json(spec_of("\"sync\":\"sparse\"").text());
+  for (const char* key : {"controller", "convergence", "largest_batch", "dry_run"}) {
+    EXPECT_FALSE(plain.contains(key)) << key;
+  }
+}
+
+TEST(SlowLinkSpec, OfAControllerThatCannotBeIsRefusedWithTheRemedy) {
+  const std::vector<std::pair<std::string, const char*>> all = {
+      {R"("sync":"sparse","controller":true)", "job: controller without convergence: it goes by"},
+      {R"("sync":"sparse","controller":"yes")", "job: controller \"yes\" is of the wrong kind"},
+      {R"("sync":"sparse","convergence":)" + profile(), "job: convergence without controller"},
+      {R"("sync":"sparse","largest_batch":4)", "job: largest_batch without controller"},
+      {R"("sync":"ddp","controller":true)",
+       "job: controller true with sync ddp: it is of sync spar"},
+      {R"("sync":"diloco","convergence":)" + profile(),
+       "reference_batc with sync diloco: it is of"},
+      {R"("dry_run":true)", "of a fine-tuning with controller"},
+      {R"("sync":"sparse","dry_run":true)", "of a fine-tuning with controller"},
+      {controlled(R"(,"tuners":1)"), "job: sync sparse: it is between Tuners; take tuners 2"},
+      {controlled(R"(,"largest_batch":17)"), "job: largest_batch 17: from 1 to 16"},
+      {controlled(R"(,"largest_batch":0)"), "job: largest_batch 0: from 1 to 16"},
+      {controlled(R"(,"compressor":"efsignum")"), "job: controller with compressor efsignum"},
+      {controlled(R"(,"compressor":"dgc","opt":"sgd")"), "job: controller with compressor dgc"},
+      {controlled(R"(,"sparse_momentum":"catch-up","opt":"sgd","sched":"constant")"),
+       "job: controller with sparse_momentum catch-up"},
+      {controlled("", profile("7")), "job: batch 8: the convergence profile knows of 7 rows"},
+      {controlled("", "\"something else\""), "job: convergence, line 1: "},
+      {controlled("", profile("many")), "job: convergence, line 6: "},
+      {controlled("", "\"ndtrain-convergence-1\\nmodel net\\n\""), "job: convergence: "}};
+  for (const auto& [more, why] : all) EXPECT_THAT(refused(more), HasSubstr(why)) << more;
+  // As long as a job may be.
+  EXPECT_THAT(refused(controlled("", "\"" + std::string(limits::kConvergenceText, '#') + "\"")),
+              HasSubstr("job: JSON of "));
+}
+
 TEST(SlowLinkSpec, OfAJobThatHasBegunItStaysAsItIs) {
   const JobSpec sparse = spec_of(R"("sync":"sparse","shards":4)");
   EXPECT_EQ(changed(sparse, R"({"tuners":3})").tuners, 3);
@@ -143,6 +204,8 @@ TEST(SlowLinkSpec, OfAJobThatHasBegunItStaysAsItIs) {
   EXPECT_THAT(refusal(sparse, R"({"sync":"ddp"})"), HasSubstr("was begun with sparse"));
   EXPECT_THAT(refusal(spec_of(R"("sync":"auto")"), R"({"sync":"local"})"),
               HasSubstr("job: sync local: the job was begun with auto"));
+  EXPECT_THAT(refusal(spec_of(controlled("")), R"({"controller":false})"),
+              HasSubstr("job: controller cannot change any more"));
   EXPECT_THAT(refusal(sparse, R"({"drop":0.5})"), HasSubstr("job: drop cannot change any more"));
 }
 

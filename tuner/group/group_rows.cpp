@@ -82,10 +82,12 @@ void MemberRows::take(const std::string& description) {
 
 void MemberRows::exchange(Communicator& ranks, ShardRange own, int shards) {
   const int64_t views = data_->views();
+  // With a controller any rank may do any row of a step (varying_order.h).
+  const bool any = spec_.slow_link.controller;
   std::vector<int64_t> lacking;
   for (int64_t row = 0; row < data_->size(); ++row) {
     const int64_t shard = row % shards;
-    if (shard < own.begin || shard >= own.end) continue;
+    if (!any && (shard < own.begin || shard >= own.end)) continue;
     for (int64_t view = 0; view < views; ++view) {
       if (!data_->is_in_spool(row, view)) lacking.push_back(row * views + view);
     }

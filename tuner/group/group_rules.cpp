@@ -76,6 +76,7 @@ std::unique_ptr<RegroupedTraining> training_over_slow_links(const GroupRules& ru
       SlowLinkTraining::Options{.drain_every = choice.method.drain_every,
                                 .verify_every = choice.verify_every,
                                 .sites = std::move(sites),
+                                .log = std::move(place.log),
                                 .files = std::move(place.files),
                                 .warn = std::move(place.warn)},
       choice.method.make, std::move(place.on_loss));

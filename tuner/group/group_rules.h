@@ -51,6 +51,7 @@ struct SlowLinkPlace {
   std::string site;  // where it is, see sites_of_ranks()
   RegroupedTraining::OnLoss on_loss = {};
   std::function<void(const std::string& line)> warn = {};  // rank 0's
+  std::function<void(const std::string& line)> log = {};   // the same: SlowLinkTraining::Options
 };
 
 // The same over slow links, where those that are left go on to another model. Collective. Throws

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "framework/core/publish.h"
 #include "ndp/jobs/exchange_files.h"
 #include "ndp/jobs/model_file.h"
+#include "ndp/jobs/rates_log.h"
 #include "ndp/jobs/stage_training.h"
 #include "tuner/group/group_plan.h"
 #include "tuner/jobs/slow_link_choice.h"
@@ -23,7 +25,8 @@ namespace {
 
 const std::string kHeadFile = "group_head.onnx", kThisTuner = "this Tuner";
 
-constexpr const char* kUnsent = "unsent";  // of gradients: files in the job's directory
+// In the job's directory: of gradients, and what FinetuneWork makes.
+constexpr const char *kUnsent = "unsent", *kRun = "run";
 constexpr std::chrono::seconds kMeetingAgain{30};
 constexpr int kMostReturns = 3;  // of a member, which may fail every time
 
@@ -108,7 +111,8 @@ std::unique_ptr<RankedTraining> GroupLeader::slow_link_training(
       {.files = files_of(rules_, setting_.job, setting_.fs, join(setting_.directory, kUnsent)),
        .site = setting_.members.site(),
        .on_loss = [this](const RegroupedTraining::Loss& loss) { say_loss(loss); },
-       .warn = [this](const std::string& line) { setting_.progress.say(line); }});
+       .warn = [this](const std::string& line) { setting_.progress.say(line); },
+       .log = rates_log(setting_.fs, join(setting_.directory, kRun))});
   const SlowLinkMethod method = slow_link_of(rules_.spec).method;
   for (const std::string& what : method.what_it_does(count, training->now().sites())) {
     setting_.progress.say(what);
@@ -128,6 +132,9 @@ void GroupLeader::say_loss(const RegroupedTraining::Loss& loss) {
       "what is left of theirs, to another model",
       named(loss.lost), loss.lost.size() == 1 ? "it" : "each", named(loss.left),
       loss.left.size() == 1 ? "goes" : "go", loss.epoch + 1, loss.step));
+  if (rules_.spec.slow_link.controller) {
+    setting_.progress.say("the controller measures anew, from the job's batch and drop on");
+  }
 }
 
 // Those that are left miss a rank, too, and leave; they are met again, without it.
@@ -254,6 +261,31 @@ double GroupLeader::exposed_s() const {
   return exposed_before_s_ + (leading_ ? ranks_->communicator().waited_s() : 0);
 }
 
+// Where they differ from the last that were said.
+void GroupLeader::say_rates() {
+  const SlowLinkTraining::Figures f = sent();
+  if (!f.rates || f.rates->decided == said_rates_) return;
+  said_rates_ = f.rates->decided;
+  const std::string link =
+      f.rates->link_mbps > 0 ? fmt::format(", by links of {:.3g} Mb/s", f.rates->link_mbps) : "";
+  setting_.progress.say(fmt::format("{}batches {}, drop {:.4g}{}; each decision is in {}/{}",
+                                    rules_.spec.dry_run ? "dry run: " : "",
+                                    fmt::join(said_rates_.batch, " "), said_rates_.drop, link, kRun,
+                                    kRatesLog));
+}
+
+void GroupLeader::add_rates(Json& result) const {
+  const SlowLinkTraining::Figures f = sent();
+  result.erase("convergence");  // the job's spec has it
+  result["decisions"] = f.decisions;
+  if (!f.rates) return;
+  const RateInstruction& decided = f.rates->decided;
+  result["decided_batches"] = decided.batch;
+  result["decided_batch"] = std::accumulate(decided.batch.begin(), decided.batch.end(), int64_t{0});
+  result["decided_drop"] = decided.drop;
+  if (f.rates->link_mbps > 0) result["decided_link_mbps"] = f.rates->link_mbps;
+}
+
 void GroupLeader::report(RunDirectory& run) {
   const std::vector<std::string> gone = lost();
   for (const std::string& name : gone) {
@@ -280,6 +312,7 @@ void GroupLeader::report(RunDirectory& run) {
     figures.step_s = f.step_s;
     figures.last_step = f.last_step;
     if (f.steps > 0) figures.step_sent_bytes = f.sent_bytes / f.steps;
+    say_rates();
   }
   if (exchange_) {
     figures.step_s = exchange_->step_s;
@@ -313,6 +346,7 @@ Json GroupLeader::json() const {
     j["left_out_steps"] = f.left_out;
     j["regrouped"] = regrouped_before_ + slow_link_->regrouped();
     j["sites"] = slow_link_->now().sites();
+    if (rules_.spec.slow_link.controller) add_rates(j);
   }
   const int64_t relayed = relayed_before_ + (relay_ ? relay_->passed_on() : 0);
   if (relayed > 0 || relay_) j["relayed_bytes"] = relayed;

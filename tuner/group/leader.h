@@ -86,6 +86,8 @@ class GroupLeader {
   std::vector<std::string> lost() const;
   double exposed_s() const;
   void say_what_was_sent();
+  void say_rates();
+  void add_rates(Json& result) const;
 
   const Setting setting_;
   const GroupRules rules_;
@@ -96,6 +98,7 @@ class GroupLeader {
   // Of trainings before this one.
   double exposed_before_s_ = 0;
   SlowLinkTraining::Figures sent_before_;
+  RateInstruction said_rates_;
   int regrouped_before_ = 0;
   int64_t relayed_before_ = 0;
   LeaderRows rows_;

@@ -145,6 +145,7 @@ void add_variants(const OptimizerConfig& o, Json& j) {
 void add_group(const JobSpec& s, Json& j) {
   if (s.tuners != 1 || is_slow_link(s.sync)) j.update({{"tuners", s.tuners}, {"sync", s.sync}});
   s.slow_link.add_to(j);
+  if (s.dry_run) j["dry_run"] = true;
   if (s.parallel == "dp") return;
   j.update({{"parallel", s.parallel},
             {"pipeline_schedule", s.pipeline_schedule},
@@ -189,6 +190,13 @@ void demand_slow_link(const JobSpec& s) {
                 "ddp");
   }
   static_cast<void>(slow_link_of(s));
+}
+
+void demand_dry_run(const JobSpec& s) {
+  if (!s.dry_run || s.kind != JobKind::kFinetune || s.slow_link.controller) return;
+  throw Error(
+      "job: dry_run true of kind finetune: it is of a relabelling, or of a fine-tuning with "
+      "controller; leave it away, or add that");
 }
 
 void demand_sampling(const JobSpec& s) {
@@ -280,6 +288,7 @@ void validate(const JobSpec& s) {
          "from the number of tuners to the photos of a batch");
   if (!is_slow_link(s.sync)) demand_schedule(s.sync);
   demand_slow_link(s);
+  demand_dry_run(s);
   demand_parallel(s);
   demand_sampling(s);
   demand_augmentation(s);

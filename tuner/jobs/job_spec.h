@@ -104,7 +104,9 @@ struct JobSpec {
   // kRelabel, kEvaluate
   uint32_t top_k = 5;
   RelabelOnly only = RelabelOnly::kAll;
-  bool dry_run = false;  // of a relabelling: only what it would do, from a sample
+  // Of a relabelling: only what it would do, from a sample. Of a fine-tuning with
+  // SlowLinkSpec::controller: decisions are logged alone.
+  bool dry_run = false;
 
   // What stores say of their photos, by folders say, is of the default task; in mode ideal the job
   // names the photos, and what they show.

@@ -115,6 +115,48 @@ void refuse_parts_of_signs(const SlowLinkSpec& spec, const std::string& compress
           compressor, ": it sends a bit of each element; leave one away");
 }
 
+RateControlOptions control_of(const JobSpec& job) {
+  const SlowLinkSpec& spec = job.slow_link;
+  require(spec.convergence.has_value(),
+          "controller without convergence: it goes by what batches and drops cost; give the text "
+          "that ndtrain profile --convergence has written");
+  RateControlOptions control{.batch = job.trainer.batch,
+                             .dry_run = job.dry_run,
+                             .passes_apart = job.trainer.accumulate == 1,
+                             .one_site_waits = true};
+  try {
+    control.profile = parse_convergence_profile(*spec.convergence, "convergence");
+  } catch (const Error& e) {
+    throw Error("job: ", e.what());
+  }
+  // A job's model has no name: who submits it compares them.
+  control.model = control.profile.model;
+  const int64_t most = control.profile.largest_batch;
+  require(control.batch <= most, "batch ", control.batch, ": the convergence profile knows of ",
+          most, " rows at most; take fewer, or measure one with a larger --largest-batch");
+  if (spec.largest_batch) {
+    control.largest_batch = integer_in("largest_batch", spec.largest_batch, most, 1, most);
+  }
+  return control;
+}
+
+// Fills in what a controller goes by, where there is one.
+void set_control(const JobSpec& job, SparseSyncOptions& options) {
+  const SlowLinkSpec& spec = job.slow_link;
+  if (!spec.controller) {
+    require(!spec.convergence && !spec.largest_batch,
+            spec.convergence ? "convergence" : "largest_batch",
+            " without controller: it is of that; add it, or leave this away");
+    return;
+  }
+  require(options.first_drops.empty() && !make_compressor(options.compressor, {})->takes_all(),
+          "controller with compressor ", spec.compressor.value_or(""),
+          ": there is no drop that it could change; leave one away");
+  require(spec.sparse_momentum.value_or("") != "catch-up",
+          "controller with sparse_momentum catch-up: missed steps are of one size; take lazy");
+  options.control = control_of(job);
+}
+
 SparseSyncOptions sparse_of(const SlowLinkSpec& spec, const TrainerConfig& trainer) {
   require(trainer.optimizer.clip_norm == 0, "clip_norm ", trainer.optimizer.clip_norm,
           " with sync sparse: what is sent of a gradient at a step has no norm; leave it away");
@@ -208,7 +250,8 @@ SlowLinkChoice slow_link_of(const JobSpec& job) {
   if (sync == "powersgd") {
     choice.method = power_sgd_method(power_sgd_of(spec, trainer));
   } else if (sync == "sparse") {
-    const SparseSyncOptions options = sparse_of(spec, trainer);
+    SparseSyncOptions options = sparse_of(spec, trainer);
+    set_control(job, options);
     drain_every = integer_in("drain_every", spec.drain_every, drain_every, 1, kMostSteps);
     choice.method = sparse_method(options, drain_every);
     choice.optimizer_without_momentum = options.momentum > 0;

@@ -25,6 +25,9 @@ const std::vector<std::pair<std::string_view, Methods>>& methods_of_keys() {
       {"pieces", {"sparse"}},
       {"sparse_momentum", {"sparse"}},
       {"staleness", {"sparse"}},
+      {"controller", {"sparse"}},
+      {"convergence", {"sparse"}},
+      {"largest_batch", {"sparse"}},
       {"drain_every", {"sparse", "local", "diloco"}},
       {"inner_steps", {"local", "diloco"}},
       {"fragments", {"local", "diloco"}},
@@ -64,6 +67,9 @@ void SlowLinkSpec::take(JobReader& r) {
   r.take("verify", verify);
   r.take("drop_of", drop_of);
   r.take("pieces", pieces);
+  r.take("controller", controller);
+  r.take("convergence", convergence);
+  r.take("largest_batch", largest_batch);
 }
 
 void SlowLinkSpec::add_to(Json& j) const {
@@ -88,6 +94,9 @@ void SlowLinkSpec::add_to(Json& j) const {
   add("verify", verify);
   if (!drop_of.empty()) j["drop_of"] = drop_of;
   if (pieces) j["pieces"] = true;
+  if (controller) j["controller"] = true;
+  add("convergence", convergence);
+  add("largest_batch", largest_batch);
 }
 
 void refuse_slow_link_keys(const std::string& sync, const SlowLinkSpec& spec) {
@@ -95,8 +104,10 @@ void refuse_slow_link_keys(const std::string& sync, const SlowLinkSpec& spec) {
   spec.add_to(given);
   for (const auto& [key, methods] : methods_of_keys()) {
     if (!given.contains(key) || std::ranges::count(methods, sync) > 0) continue;
-    throw Error("job: ", key, " ", json_text(given.at(std::string(key))), " with sync ", sync,
-                ": it is of sync ", fmt::format("{}", fmt::join(methods, ", ")),
+    // Of a profile, its first words.
+    throw Error("job: ", key, " ", fmt::format("{:.60}", json_text(given.at(std::string(key)))),
+                " with sync ", sync, ": it is of sync ",
+                fmt::format("{}", fmt::join(methods, ", ")),
                 "; take one of these, or leave it away");
   }
 }

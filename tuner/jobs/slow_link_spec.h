@@ -25,6 +25,11 @@ struct SlowLinkSpec {
   std::optional<int64_t> verify;     // steps; changes nothing about what is trained
   std::vector<std::string> drop_of;  // "NAME=D" each, see drops.h
   bool pieces = false;
+  // Batches and drop follow what Tuners and links take (RateController), by what they cost:
+  // the text of a ConvergenceProfile; of one Tuner at most so many rows. JobSpec::dry_run.
+  bool controller = false;
+  std::optional<std::string> convergence;
+  std::optional<int64_t> largest_batch;
 
   // Throws Error for values of another kind.
   void take(JobReader& r);

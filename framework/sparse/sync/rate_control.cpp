@@ -63,6 +63,9 @@ RateControl::RateControl(const RateControlOptions& options, Communicator& commun
     }
     control.first_batch.push_back(rows);
   }
+  now_ = {.from_step = 0, .batch = control.first_batch, .drop = drop};
+  schedule_ = std::make_unique<RateSchedule>(now_);
+  if (sites == 1) return;
   // Of more than the profile knows of, nobody knows what they cost.
   const int64_t most = options.largest_batch > 0 ? options.largest_batch : room;
   const std::string ours = std::to_string(std::min(most, options.profile.largest_batch));
@@ -71,8 +74,6 @@ RateControl::RateControl(const RateControlOptions& options, Communicator& commun
     control.largest_batch.push_back(
         std::max<int64_t>(std::strtoll(of_rank.c_str(), nullptr, 10), control.first_batch.at(r)));
   }
-  now_ = {.from_step = 0, .batch = control.first_batch, .drop = drop};
-  schedule_ = std::make_unique<RateSchedule>(now_);
   controller_ = std::make_unique<RateController>(options.profile, std::move(control));
   told_.resize(kTold * members_.size());
 }
@@ -96,6 +97,7 @@ std::vector<int64_t> RateControl::next_sizes(int64_t left) {
 }
 
 void RateControl::enqueue() {
+  if (!controller_) return;
   CommOp op{.kind = CommOp::Kind::kAllGather, .group = members_, .name = "telemetry"};
   op.data = told_;
   for (size_t r = 0; r <= members_.size(); ++r) {
@@ -105,12 +107,14 @@ void RateControl::enqueue() {
 }
 
 void RateControl::tell(Telemetry last) {
+  if (!controller_) return;
   last.batch = rows_before_;
   write(last, std::span(told_).subspan(kTold * place_, kTold));
   communicator_.release(op_);
 }
 
 void RateControl::take() {
+  if (!controller_) return;
   communicator_.wait(op_);
   const int64_t step = step_ - 1;
   if (step < 0) return;
@@ -119,7 +123,10 @@ void RateControl::take() {
     t.rank = static_cast<int>(r);
     t.step = step;
     t.drop = before_.drop;
-    if (const auto next = controller_->tell(t)) schedule_->add(*next);
+    const auto next = controller_->tell(t);
+    if (!next) continue;
+    schedule_->add(*next);
+    ++decisions_;
   }
 }
 

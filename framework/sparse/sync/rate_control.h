@@ -22,6 +22,9 @@ struct RateControlOptions {
   // Each rank's rows of a step are computed in one run, so that its forward and backward pass have
   // times of their own (StepClock).
   bool passes_apart = false;
+  // Ranks come and go: where one site alone is there, that is no Error, but nothing is decided, and
+  // steps have the first batch.
+  bool one_site_waits = false;
 };
 
 // Of one rank; all make the same calls. Keeps a reference. One thread.
@@ -29,7 +32,7 @@ class RateControl {
  public:
   // The r-th member has shards [first_shards[r], first_shards[r + 1]). Collective: ranks tell what
   // they have room for, `room` rows here, or RateControlOptions::largest_batch. Throws as
-  // RateController does. `sites`: RateControllerOptions::sites.
+  // RateController does. `sites`: RateControllerOptions::sites; of one, nothing is decided.
   RateControl(const RateControlOptions& options, Communicator& communicator,
               std::vector<int> first_shards, int64_t room, SelectionSizes sizes, double drop,
               uint64_t seed, int sites = 0);
@@ -45,8 +48,12 @@ class RateControl {
   void tell(Telemetry last);  // all but rank, step, batch and drop
   void take();
 
-  const RateController& controller() const { return *controller_; }
-  std::vector<std::string> take_log() { return controller_->take_log(); }
+  // Null where nothing is decided.
+  const RateController* controller() const { return controller_.get(); }
+  std::vector<std::string> take_log() {
+    return controller_ ? controller_->take_log() : std::vector<std::string>();
+  }
+  int64_t decisions() const { return decisions_; }  // in all
 
  private:
   Communicator& communicator_;
@@ -58,7 +65,8 @@ class RateControl {
   RateInstruction now_, before_;        // of this step and the last
   int64_t rows_ = 0, rows_before_ = 0;  // of this rank in these
   int64_t step_ = -1;                   // that has begun, of this object
-  std::vector<float> told_;             // of each member
+  int64_t decisions_ = 0;
+  std::vector<float> told_;  // of each member
   Communicator::Op op_ = 0;
 };
 

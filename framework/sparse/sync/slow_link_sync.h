@@ -5,15 +5,24 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "framework/core/tensor.h"
+#include "framework/sparse/control/rate_instruction.h"
 #include "framework/sparse/control/telemetry.h"
 #include "framework/train/gradient_sync.h"
 #include "framework/train/varying_order.h"
 
 namespace ndtrain {
+
+// What a controller of batches and drop (rate_controller.h) has come to.
+struct RatesNow {
+  int64_t decisions = 0;    // that were put in force, of these ranks
+  RateInstruction decided;  // the last one, in a dry run too; before any, what there was at first
+  double link_mbps = 0;     // 0: not known yet
+};
 
 // All ranks make the same calls. When flushed, all of them have the same parameters, bit for bit.
 // After a RankLost it is of no more use.
@@ -59,6 +68,8 @@ class SlowLinkSync : public GradientSync {
   virtual double exposed_s() const = 0;    // waiting for others
   // Of the step before the last that began, where it is measured: times and rates of this rank.
   virtual Telemetry last_step() const { return {}; }
+  // None without a controller, or where it decides nothing (RateControlOptions::one_site_waits).
+  virtual std::optional<RatesNow> rates() const { return {}; }
 };
 
 }  // namespace ndtrain

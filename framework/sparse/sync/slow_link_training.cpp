@@ -147,16 +147,20 @@ void SlowLinkTraining::Figures::add_earlier(const Figures& f) {
   left_out += f.left_out;
   sent_bytes += f.sent_bytes;
   exposed_s += f.exposed_s;
+  decisions += f.decisions;
   if (step_s == 0) step_s = f.step_s;
 }
 
 SlowLinkTraining::Figures SlowLinkTraining::figures() const {
+  const std::optional<RatesNow> rates = sync_->rates();
   return {.steps = sync_->steps(),
           .left_out = sync_->left_out(),
           .sent_bytes = sync_->sent_bytes(),
           .exposed_s = sync_->exposed_s(),
           .step_s = step_s_,
-          .last_step = sync_->last_step()};
+          .last_step = sync_->last_step(),
+          .rates = rates,
+          .decisions = rates ? rates->decisions : 0};
 }
 
 SlowLinkTraining::Kept SlowLinkTraining::keep() {

@@ -114,6 +114,8 @@ class SlowLinkTraining final : public RankedTraining {
     double exposed_s = 0;
     double step_s = 0;  // of the last whole epoch, without evaluations; 0: there was none
     Telemetry last_step = {};
+    std::optional<RatesNow> rates = {};  // of the ranks that there are
+    int64_t decisions = 0;               // of batches and drop, that were put in force
 
     // Those of a training that this one goes on with.
     void add_earlier(const Figures& f);

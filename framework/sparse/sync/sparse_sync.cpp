@@ -66,7 +66,7 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
                           make_compressor(options.compressor, options.compressing)->takes_all())) {
     throw Error("a controller decides of the drop: not of signs, nor where epochs have their own");
   }
-  if (options.control && sites_.count() == 1) {
+  if (options.control && !options.control->one_site_waits && sites_.count() == 1) {
     throw Error("a controller is for two sites or more: one sends nothing");
   }
   for (const double drop : options.first_drops) count_elements(drop, true);
@@ -159,6 +159,14 @@ void SparseSync::share(std::span<ShardReport> reports) {
     control_->take();
   }
   agreeing_s_ += exposed_s_ - waited_before;
+}
+
+std::optional<RatesNow> SparseSync::rates() const {
+  if (!control_ || !control_->controller()) return std::nullopt;
+  const RateController& controller = *control_->controller();
+  return RatesNow{.decisions = control_->decisions(),
+                  .decided = controller.decided(),
+                  .link_mbps = controller.bandwidth_mbps()};
 }
 
 Telemetry SparseSync::last_step() const {

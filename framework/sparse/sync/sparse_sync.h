@@ -111,6 +111,7 @@ class SparseSync final : public SlowLinkSync {
   int64_t sent_bytes() const override { return exchange_.sent_bytes(); }
   double exposed_s() const override { return exposed_s_; }
   Telemetry last_step() const override;
+  std::optional<RatesNow> rates() const override;
 
   const ErrorFeedback& feedback() const { return feedback_; }
   // None before the first epoch, or without SparseSyncOptions::control.

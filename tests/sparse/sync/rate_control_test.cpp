@@ -123,6 +123,16 @@ TEST(RateControl, OfADryRunDoesNotDependOnTimes) {
   EXPECT_TRUE(o.bytes == trained(dry).bytes);
 }
 
+// As if they were never to be decided, whoever measures what.
+TEST(RateControl, OfOneSiteHasTheFirstBatchAndDrop) {
+  SparseSyncOptions sync = controlled();
+  sync.control->one_site_waits = true;
+  const Outcome o = trained(sync, 2, {0, 0});
+  EXPECT_TRUE(o.bytes[0] == o.bytes[1]);
+  EXPECT_TRUE(o.bytes == trained(sync, 2, {0, 0}).bytes);
+  EXPECT_THAT(o.log, ::testing::IsEmpty());
+}
+
 TEST(RateControl, IsNotOfSignsNorOfDropsOfTheirOwn) {
   SparseSyncOptions signs = controlled(), deep = deep_gradient_compression(0.9);
   signs.compressor = "efsignum";

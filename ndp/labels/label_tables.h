@@ -76,6 +76,8 @@ class LabelTables {
   virtual void write(const LabelWrites& writes) = 0;
   // Outside of transactions: makes the files forget what was deleted.
   virtual void scrub() = 0;
+  // Another number when another connection has written meanwhile; nullopt: nobody knows.
+  virtual std::optional<int64_t> written_by_others() { return std::nullopt; }
   // Outside of transactions: drops what was replaced from tables and indexes.
   virtual void sweep() = 0;
 

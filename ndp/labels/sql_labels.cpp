@@ -8,9 +8,13 @@
 
 namespace ndtrain::ndp {
 
+// Most names are known, and to look one up waits for no writer.
 Result<int64_t> SqlLabels::named(const char* table, std::string_view name) {
+  const std::string find = std::string("SELECT id FROM ") + table + " WHERE name = ?";
+  const auto known = tables_->reading([&] { return tables_->integer(find, name); });
+  if (!known.ok()) return known.status();
+  if (*known) return **known;
   return tables_->writing([&] {
-    const std::string find = std::string("SELECT id FROM ") + table + " WHERE name = ?";
     if (const auto id = tables_->integer(find, name)) return *id;
     tables_->run(std::string("INSERT INTO ") + table + " (name) VALUES (?)", name);
     return *tables_->integer(find, name);
@@ -220,6 +224,7 @@ Result<std::vector<std::vector<CollectedPath>>> SqlLabels::places_of(
 }
 
 Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
+  bool scrubbed = false;
   const Result<int64_t> removed = tables_->writing([&] {
     int64_t n = 0;
     for (const int64_t photo : photos) {
@@ -232,10 +237,16 @@ Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
       tables_->run("DELETE FROM places WHERE photo = ?", photo);
       tables_->run("DELETE FROM photos WHERE id = ?", photo);
     }
+    if (n > 0) scrubbed_.reset();
+    scrubbed = scrubbed_ && scrubbed_ == tables_->written_by_others();
     return n;
   });
-  if (!removed.ok() || photos.empty()) return removed;
-  const Status s = tables_->outside([&] { tables_->scrub(); });
+  if (!removed.ok() || photos.empty() || scrubbed) return removed;
+  const Status s = tables_->outside([&] {
+    const std::optional<int64_t> others = tables_->written_by_others();
+    tables_->scrub();
+    scrubbed_ = others;
+  });
   if (s.ok()) return removed;
   return Status(s.code(),
                 "the photos are deleted, but their bytes may still be in the database's files: " +

@@ -59,6 +59,9 @@ class SqlLabels final : public LabelDb {
   Result<std::vector<std::string>> names(const char* table);
 
   const std::unique_ptr<LabelTables> tables_;
+  // What others had written when the files were last made to forget, since which no photos were
+  // deleted here. Within calls of tables_ alone.
+  std::optional<int64_t> scrubbed_;
 };
 
 }  // namespace ndtrain::ndp

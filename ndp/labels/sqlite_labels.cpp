@@ -90,11 +90,11 @@ void SqliteLabels::reset_statements() {
   for (auto& [sql, statement] : statements_) statement->reset();
 }
 
-void SqliteLabels::begin(bool to_write) { db_.execute(to_write ? "BEGIN IMMEDIATE" : "BEGIN"); }
+void SqliteLabels::begin(bool to_write) { prepared(to_write ? "BEGIN IMMEDIATE" : "BEGIN").run(); }
 
 void SqliteLabels::commit() {
   reset_statements();
-  db_.execute("COMMIT");
+  prepared("COMMIT").run();
 }
 
 void SqliteLabels::rollback() noexcept {
@@ -197,6 +197,10 @@ void SqliteLabels::write(const LabelWrites& w) {
               l.top_k.empty() ? std::nullopt : std::optional(blob))
         .run();
   }
+}
+
+std::optional<int64_t> SqliteLabels::written_by_others() {
+  return db_.integer("PRAGMA data_version");
 }
 
 void SqliteLabels::scrub() {

@@ -28,6 +28,7 @@ class SqliteLabels final : public LabelTables {
                                                    std::span<const int64_t> photos) override;
   void write(const LabelWrites& writes) override;
   void scrub() override;
+  std::optional<int64_t> written_by_others() override;
   void sweep() override {}  // SQLite has dropped it with each transaction
 
  private:

@@ -56,6 +56,7 @@ Status read_windows(LabelDb& db, LabelQuery query, const WatchTimes& times,
 Result<int64_t> count_truths(LabelDb& db, LabelQuery query, const WatchQuery& q) {
   query.sources = {LabelSource::kHuman, LabelSource::kImport, LabelSource::kFolder};
   query.since = q.trained + 1;  // the training has what was there when it was submitted
+  query.limit = std::clamp<int64_t>(q.enough, 1, kPage);
   int64_t n = 0;
   const Status s = photos_of(db, query, [&](const LabelRow&) { return ++n < q.enough; });
   if (!s.ok()) return s;

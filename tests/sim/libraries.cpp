@@ -230,6 +230,7 @@ void Libraries::look_after() {
 void Libraries::check_stores() {
   for (const auto& store : stores_) {
     if (!store->alive()) continue;
+    const std::vector<StorePhoto> uploads = store->uploads();
     for (const std::string& task : {std::string(kDefaultTask), std::string(kBirds)}) {
       const uint64_t in_force = store->version_in_force(task);
       check_version(in_force, task, store->name() + " has in force");
@@ -237,7 +238,7 @@ void Libraries::check_stores() {
         violation(fmt::format("{} has a version of {} in force, of photos of {}", store->name(),
                               task, store->collection()));
       }
-      for (const StorePhoto& photo : store->uploads()) {
+      for (const StorePhoto& photo : uploads) {
         const auto known = store->log().find(photo.digest, task);
         check_version(known ? known->version : 0, task, store->name() + " labels an upload by");
       }

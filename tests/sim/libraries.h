@@ -82,13 +82,14 @@ class Libraries {
   // what must be so (libraries_check.cpp)
   void check();
   using History = std::vector<LabelRow>;
-  static History history(LabelDb& db, const std::string& task, const Digest& photo);
-  void check_photos(LabelDb& db);
-  void check_labels(LabelDb& db, const Digest& photo, const std::set<std::string>& collections);
+  class Histories;
+  void check_photos(Histories& histories);
+  void check_labels(Histories& histories, const Digest& photo,
+                    const std::set<std::string>& collections);
   bool says(const PublishedModel& version, const Digest& photo, const std::string& name) const;
   void check_labels(const History& labels, const std::string& task, const Digest& photo, bool may);
-  void check_uploads(LabelDb& db);
-  void check_upload(LabelDb& db, const StoreMachine& store, const Digest& photo);
+  void check_uploads(Histories& histories);
+  void check_upload(Histories& histories, const StoreMachine& store, const Digest& photo);
   bool is_out(const Digest& photo) const;  // deleted, or in the trash
   void violation(const std::string& what) { watch_.violation(what); }
   void tell(const std::string& what);

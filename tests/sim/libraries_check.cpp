@@ -24,10 +24,33 @@ bool is_labelled_by(const std::vector<LabelRow>& labels, const PublishedModel& v
 
 }  // namespace
 
-Libraries::History Libraries::history(LabelDb& db, const std::string& task, const Digest& photo) {
-  const int64_t id = db.photos_with({&photo, 1}).or_throw().at(0);
-  return id == 0 ? History() : db.history(db.task(task).or_throw(), id).or_throw();
-}
+// What is asked of the database, once each.
+class Libraries::Histories {
+ public:
+  explicit Histories(LabelDb& db) : db_(db) {
+    for (const std::string& task : kTasks) tasks_[task] = db.task(task).or_throw();
+  }
+
+  // The photo's number; 0: it is not there.
+  int64_t number_of(const Digest& photo) {
+    const auto [number, is_new] = photos_.try_emplace(photo);
+    if (is_new) number->second = db_.photos_with({&photo, 1}).or_throw().at(0);
+    return number->second;
+  }
+
+  const History& of(const std::string& task, const Digest& photo) {
+    const auto [history, is_new] = all_.try_emplace({photo, task});
+    const int64_t number = is_new ? number_of(photo) : 0;
+    if (number != 0) history->second = db_.history(tasks_.at(task), number).or_throw();
+    return history->second;
+  }
+
+ private:
+  LabelDb& db_;
+  std::map<std::string, int64_t> tasks_;
+  std::map<Digest, int64_t> photos_;
+  std::map<std::pair<Digest, std::string>, History> all_;
+};
 
 bool Libraries::is_out(const Digest& photo) const {
   return tuner_->service().is_deleted(photo) || tuner_->service().trash().has(photo);
@@ -40,11 +63,12 @@ void Libraries::check() {
     }
   }
   const auto db = open_label_db(url_).or_throw();
-  check_photos(*db);
-  check_uploads(*db);
+  Histories histories(*db);
+  check_photos(histories);
+  check_uploads(histories);
 }
 
-void Libraries::check_photos(LabelDb& db) {
+void Libraries::check_photos(Histories& histories) {
   std::map<Digest, std::set<std::string>> first, readable;  // collections
   for (size_t s = 0; s < stores_.size(); ++s) {
     for (const StorePhoto& p : first_.of(s)) {
@@ -53,12 +77,12 @@ void Libraries::check_photos(LabelDb& db) {
       if (here) readable[p.digest].insert(collection_of(s));
     }
   }
-  for (const auto& [photo, collections] : first) check_labels(db, photo, collections);
+  for (const auto& [photo, collections] : first) check_labels(histories, photo, collections);
   for (const auto& [task, collection] : labels_) {
     const PublishedModel version = tuner_->versions().in_force(task).value();
     for (const auto& [photo, collections] : readable) {
       if (!collections.contains(collection)) continue;
-      if (!is_labelled_by(history(db, task, photo), version)) {
+      if (!is_labelled_by(histories.of(task, photo), version)) {
         violation(fmt::format("{} has no label of version {} of {}", name_of(photo),
                               version.version, task));
       }
@@ -77,13 +101,13 @@ bool Libraries::says(const PublishedModel& version, const Digest& photo,
 }
 
 // Of whatever version it has labels: they are right, and of tasks of its collections alone.
-void Libraries::check_labels(LabelDb& db, const Digest& photo,
+void Libraries::check_labels(Histories& histories, const Digest& photo,
                              const std::set<std::string>& collections) {
   for (const std::string& task : kTasks) {
     const bool may = std::ranges::any_of(collections, [&](const std::string& c) {
       return labels_.contains({task, c});
     });
-    check_labels(history(db, task, photo), task, photo, may);
+    check_labels(histories.of(task, photo), task, photo, may);
   }
 }
 
@@ -107,12 +131,12 @@ void Libraries::check_labels(const History& labels, const std::string& task, con
   }
 }
 
-void Libraries::check_uploads(LabelDb& db) {
+void Libraries::check_uploads(Histories& histories) {
   for (size_t s = 0; s < stores_.size(); ++s) {
     for (uint64_t n = 0; n < StoreMachine::kUploads; ++n) {
       const Digest photo = StoreMachine::uploaded(s, n);
-      check_labels(db, photo, {collection_of(s)});
-      check_upload(db, *stores_[s], photo);
+      check_labels(histories, photo, {collection_of(s)});
+      check_upload(histories, *stores_[s], photo);
     }
   }
   for (const auto& [photo, store] : taken_) {
@@ -121,7 +145,7 @@ void Libraries::check_uploads(LabelDb& db) {
     if (!known || !known->uploaded) violation("an upload is lost: " + name_of(photo));
   }
   for (const auto& [photo, answered] : deleted_) {
-    if (answered && db.photos_with({&photo, 1}).or_throw().at(0) != 0) {
+    if (answered && histories.number_of(photo) != 0) {
       violation("there are labels of a photo that was deleted: " + name_of(photo));
     }
   }
@@ -134,10 +158,10 @@ void Libraries::check_uploads(LabelDb& db) {
 }
 
 // The database has what the store's log says, and what people were answered.
-void Libraries::check_upload(LabelDb& db, const StoreMachine& store, const Digest& photo) {
+void Libraries::check_upload(Histories& histories, const StoreMachine& store, const Digest& photo) {
   if (is_out(photo)) return;
   for (const std::string& task : kTasks) {
-    const History labels = history(db, task, photo);
+    const History& labels = histories.of(task, photo);
     const auto known = store.log().find(photo, task);
     const auto version = tuner_->versions().find(known ? known->version : 0);
     if (version && !is_labelled_by(labels, *version)) {

@@ -3,6 +3,9 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <typeindex>
+#include <typeinfo>
+#include <unordered_map>
 #include <utility>
 
 #include "framework/testing/fsync_throws.h"
@@ -13,14 +16,22 @@ namespace {
 constexpr int64_t kRoom = int64_t{1} << 40;
 
 // "UploadIngest::keep": the function whose lambda it is.
-std::string starter_of(const Task& task) {
+std::string starter_of(const std::type_info& task) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(task.target_type().name(), nullptr, nullptr, &status), std::free);
-  std::string name = status == 0 ? text.get() : task.target_type().name();
+      abi::__cxa_demangle(task.name(), nullptr, nullptr, &status), std::free);
+  std::string name = status == 0 ? text.get() : task.name();
   name.resize(std::min(name.find('('), name.size()));
   const size_t type = name.rfind("::", name.rfind("::") - 1);  // what comes before it
   return type == name.npos ? name : name.substr(type + 2);
+}
+
+const std::string& starter_of(const Task& task) {
+  static std::unordered_map<std::type_index, std::string> known;
+  const std::type_info& type = task.target_type();
+  const auto [name, is_new] = known.try_emplace(type);
+  if (is_new) name->second = starter_of(type);
+  return name->second;
 }
 
 }  // namespace
@@ -33,7 +44,7 @@ void SlowLanes::start(size_t lane, Task task) {
 void SlowLanes::begin(size_t lane) {
   turn_(a_while(lane), [this, lane] {
     const Task task = std::move(lanes_[lane].front());
-    const std::string name = starter_of(task);
+    const std::string& name = starter_of(task);
     syncs_.ran.insert(name);
     const int64_t before = disk_.syncs();
     Continuation after;

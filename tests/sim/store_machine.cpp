@@ -1,6 +1,8 @@
 #include "tests/sim/store_machine.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "framework/core/byte_reader.h"
 #include "ndp/deltas/delta_format.h"
@@ -221,10 +223,19 @@ void StoreMachine::say(const Digest& photo, const std::string& task, const std::
   });
 }
 
+const Digest& StoreMachine::uploaded(size_t store, uint64_t photo) {
+  static std::map<std::pair<size_t, uint64_t>, Digest> all;
+  const auto [digest, is_new] = all.try_emplace({store, photo});
+  if (is_new) {
+    digest->second = sha256("upload " + std::to_string(store) + " " + std::to_string(photo));
+  }
+  return digest->second;
+}
+
 std::vector<StorePhoto> StoreMachine::uploads() const {
   std::vector<StorePhoto> all;
   for (uint64_t n = 0; n < kUploads; ++n) {
-    const Digest id = uploaded(number_, n);
+    const Digest& id = uploaded(number_, n);
     if (holds(id)) all.push_back({.digest = id, .path = "uploads/" + to_hex(id), .bytes = 1000});
   }
   return all;

@@ -41,9 +41,7 @@ class StoreMachine final : public Machine {
   bool was_deleted(const Digest& photo) const;
   bool hides(const Digest& photo) const { return trash_ && trash_->has(photo); }
   bool outbox_empty() const { return log_ && log_->counts().unacknowledged == 0; }
-  static Digest uploaded(size_t store, uint64_t photo) {
-    return sha256("upload " + std::to_string(store) + " " + std::to_string(photo));
-  }
+  static const Digest& uploaded(size_t store, uint64_t photo);
   static constexpr uint64_t kUploads = 20;  // different ones, at most
   uint64_t version_in_force(std::string_view task = kDefaultTask) const {
     if (!service_) return 0;

@@ -246,7 +246,9 @@ StoreCover put_plan(const Json& plan, PlanInputs& inputs) {
   }
   return {.stores = plan["by_need"].get<std::vector<std::string>>(),
           .enough = plan["enough"].get<size_t>(),
-          .photos = plan.value("photos_by_need", std::vector<double>())};
+          .photos = plan.value("photos_by_need", std::vector<double>()),
+          .speeds = plan.value("speeds_by_need", std::vector<double>()),
+          .distinct = plan.value("distinct_photos", 0.0)};
 }
 
 void plan_by_profile(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner) {

@@ -257,6 +257,9 @@ TEST_F(DashboardJobs, PlansSayWhatAJobWouldBeginWithAndChangeNothing) {
   EXPECT_EQ(p["forecast"]["row_bytes"], 0) << "all of it is here already";
   EXPECT_EQ(p["by_need"], Json({"attic"}));
   EXPECT_EQ(p["photos_by_need"], Json({kPhotos}));
+  ASSERT_EQ(p["speeds_by_need"].size(), 1U);
+  EXPECT_NEAR(p["speeds_by_need"][0].get<double>(), 1, 1e-9) << "it was alone in job 1";
+  EXPECT_EQ(p["distinct_photos"], kPhotos);
   EXPECT_EQ(p["enough"], 1);
   {
     const testing::RunningStore same(store("cellar", 0, 1), devices_);

@@ -83,6 +83,45 @@ TEST_F(JobForecast, GoesByTheStoreWithTheMostPhotos) {
   EXPECT_NEAR(overall(then.spec, setting(100)), 7 + 50 + 40 + 3, 1e-6) << "by one store again";
 }
 
+TEST_F(JobForecast, GoesByWhatEachStoreTookForAPhoto) {
+  JobRecord& then = jobs_[1];
+  Json result = Json::parse(then.result);
+  result["report"]["stores"] = {{"a", {{"photos", 60}, {"busy_s", 20}}},
+                                {"b", {{"photos", 40}, {"busy_s", 40}}}};
+  result["report"]["overall_s"] = 7 + 40 + 40 + 3;
+  then.result = result.dump();
+  const auto of = [&](StoreCover stores, double photos) {
+    return overall(then.spec, {.photos = photos, .stores = std::move(stores)});
+  };
+  EXPECT_NEAR(of({.stores = {"a", "b"}, .enough = 2, .photos = {60, 40}}, 100), 90, 1e-6);
+  EXPECT_NEAR(of({.stores = {"a", "b"}, .enough = 2, .photos = {50, 50}}, 100), 100, 1e-6)
+      << "each photo once: the slow one has 50 s to do";
+  EXPECT_NEAR(of({.stores = {"b", "a"}, .enough = 1, .photos = {100, 100}, .distinct = 100}, 200),
+              7 + 25 + 40 + 3, 1e-6)
+      << "copies: three photos here for each one there";
+  EXPECT_NEAR(of({.stores = {"a"}, .enough = 1, .photos = {30}}, 30), 7 + 10 + 12 + 3, 1e-6);
+  EXPECT_NEAR(of({.stores = {"new"}, .enough = 1, .photos = {50}}, 50), 7 + 30 + 20 + 3, 1e-6)
+      << "their mean";
+}
+
+TEST_F(JobForecast, SpeedsAreOfTheLastJobThatAnyOfTheStoresHasWorkedIn) {
+  EXPECT_EQ(measured_speeds({"attic"}, jobs_), std::vector<double>{1});
+  EXPECT_EQ(measured_speeds({"a", "b"}, jobs_), std::vector<double>());
+  jobs_[2] = done(2);
+  jobs_[2].spec.model = std::string(64, 'b');
+  Json result = Json::parse(jobs_[2].result);
+  result["report"]["stores"] = {{"a", {{"photos", 60}, {"busy_s", 20}}},
+                                {"b", {{"photos", 40}, {"busy_s", 40}}}};
+  jobs_[2].result = result.dump();
+  const auto speeds = measured_speeds({"b", "new", "a"}, jobs_);
+  ASSERT_EQ(speeds.size(), 3U);
+  EXPECT_NEAR(speeds[0], 0.6, 1e-12);
+  EXPECT_EQ(speeds[1], 1);
+  EXPECT_NEAR(speeds[2], 1.8, 1e-12);
+  jobs_[2].state = JobState::kFailed;
+  EXPECT_EQ(measured_speeds({"a", "b"}, jobs_), std::vector<double>());
+}
+
 TEST_F(JobForecast, IsOfNoJobWhosePhotosCostAnythingElse) {
   JobSpec spec = jobs_[1].spec;
   spec.trainer.schedule.lr *= 2;

@@ -126,6 +126,20 @@ TEST(PlannedJob, IsAsLateAsTheStoreWithTheMostPhotos) {
   EXPECT_NEAR(predicted({}), equal, 1e-6 * equal) << "not known";
 }
 
+TEST(PlannedJob, GoesByTheSpeedOfEachStoreAndCountsCopiesOnce) {
+  PlanInputs in = of_four_stores();
+  in.bandwidth = testing_plan::kNoLimit;
+  const auto predicted = [&](const StoreCover& cover) {
+    return planned({}, in, cover).predicted.at("feature_extraction_s");
+  };
+  StoreCover cover{.stores = {"a", "b"}, .enough = 2, .photos = {3200, 3200}};
+  const double equal = predicted(cover);
+  cover.speeds = {1, 0.5};
+  EXPECT_NEAR(predicted(cover), 2 * equal, 1e-6 * equal) << "each photo once";
+  cover.distinct = 3200;
+  EXPECT_NEAR(predicted(cover), equal * 2 / 3, 1e-6 * equal) << "half of them, two thirds by a";
+}
+
 TEST(StoreCover, IsLookedAtFromWhatIsEnoughToAllInAFewNumbers) {
   const auto counts = [](size_t stores, size_t enough) {
     return counts_of({.stores = std::vector<std::string>(stores, "s"), .enough = enough});

@@ -24,6 +24,7 @@ TEST(StoreCover, TakesTheStoresThatAddTheMost) {
   const StoreCover cover = greedy_cover(held);
   EXPECT_EQ(cover.stores, (Names{"b", "a", "c"}));
   EXPECT_EQ(cover.enough, 2U);
+  EXPECT_EQ(cover.distinct, 6);
 }
 
 TEST(StoreCover, NeedsAllWhereNoPhotoIsTwice) {
@@ -40,6 +41,7 @@ TEST(StoreCover, NeedsAStoreOfWhichTooLittleIsKnown) {
   const StoreCover cover = greedy_cover(held);
   EXPECT_EQ(cover.stores, (Names{"b", "new", "a"}));
   EXPECT_EQ(cover.enough, 2U) << "a has nothing that b has not";
+  EXPECT_EQ(cover.distinct, 0) << "not known";
   EXPECT_EQ(greedy_cover({}).enough, 0U);
 }
 

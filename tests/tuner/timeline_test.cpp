@@ -43,6 +43,54 @@ TEST(Timeline, OfFewerStoresTheFirstHaveAllPhotos) {
   EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 3), 40, kExact);
 }
 
+TEST(Timeline, OfCopiesAStoreTwiceAsSlowMakesHalfAsMany) {
+  PlanInputs in = one_second_photos(60);
+  in.stores = {2};
+  in.speeds = {1, 0.5};
+  in.held = {60, 60};
+  Timeline t = simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 2, 1);
+  EXPECT_NEAR(t.makespan_s, 40, kExact);
+  EXPECT_NEAR(t.all_stores_s, 80, kExact) << "40 photos of 1 s, 20 of 2 s";
+  in.held = {30, 30};  // each photo once: the slow one is waited for
+  t = simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 2, 1);
+  EXPECT_NEAR(t.makespan_s, 60, kExact);
+  EXPECT_NEAR(t.all_stores_s, 90, kExact);
+  in.costs.plans_s = 3;
+  EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 2), 6 + 60, kExact) << "its plans, too";
+}
+
+TEST(PlanInputs, SharesOfCopiesGoBySpeedAndByWhatEachHolds) {
+  PlanInputs in = one_second_photos(100);
+  in.held = {100, 100, 100};
+  in.speeds = {2, 1, 1};
+  EXPECT_EQ(shares_of(in, 3), (std::vector<double>{0.5, 0.25, 0.25}));
+  in.held = {20, 100, 100};  // the first one has no more
+  EXPECT_EQ(shares_of(in, 3), (std::vector<double>{0.2, 0.4, 0.4}));
+  in.speeds = {2, 1, 3};
+  EXPECT_EQ(shares_of(in, 3), (std::vector<double>{0.2, 0.2, 0.6}));
+  in.held = {20, 30, 50};
+  EXPECT_EQ(shares_of(in, 3), (std::vector<double>{0.2, 0.3, 0.5})) << "each photo once";
+  in.held = {100, 100, 100};
+  in.speeds = {1, 3, 1};
+  EXPECT_EQ(shares_of(in, 2), (std::vector<double>{0.25, 0.75})) << "of the first two";
+  in.shares = {1, 1, 2};
+  EXPECT_EQ(shares_of(in, 3), (std::vector<double>{0.25, 0.25, 0.5})) << "as given";
+}
+
+TEST(PlanInputs, SpeedsAndPhotosAreOfAllStores) {
+  PlanInputs in = one_second_photos(60);
+  in.stores = {1, 2};
+  in.speeds = {1};
+  EXPECT_THROW(validate(in), Error);
+  in.speeds = {1, 0};
+  EXPECT_THROW(validate(in), Error);
+  in.speeds = {1, 0.5};
+  in.held = {60};
+  EXPECT_THROW(validate(in), Error);
+  in.held = {60, 60};
+  validate(in);
+}
+
 TEST(PlanInputs, SharesGoByPhotosWhereTheseAreKnown) {
   EXPECT_EQ(shares_by_photos({300, 100, 0}, 3), (std::vector<double>{300, 100, 1}));
   EXPECT_EQ(shares_by_photos({300, 100, 0}, 2), (std::vector<double>{300, 100}));

@@ -254,6 +254,8 @@ HttpResponse plan_job(TunerService& s, Request r) {
                {"enough", plan.stores.enough},
                {"by_need", plan.stores.stores},
                {"photos_by_need", plan.stores.photos},
+               {"speeds_by_need", plan.stores.speeds},
+               {"distinct_photos", plan.stores.distinct},
                {"kept", plan.kept},
                {"forecast", plan.forecast}};
   if (const auto wait = s.would_wait(spec)) json["waits_for_job"] = to_json(*wait);

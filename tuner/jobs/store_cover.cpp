@@ -66,12 +66,14 @@ StoreCover greedy_cover(std::span<const HeldPhotos> held) {
   Uncovered photos(held);
   for (const size_t s : order) photos.take(s);
   cover.enough = order.size();
+  const bool all_known = order.empty();
   while (!left.empty()) {
     const auto best = std::ranges::max_element(left, {}, [&](size_t s) { return photos.gain(s); });
     const size_t s = *best;
     left.erase(best);
     order.push_back(s);
     if (photos.gain(s) > 0) cover.enough = order.size();
+    if (all_known) cover.distinct += static_cast<double>(photos.gain(s));
     photos.take(s);
   }
   for (const size_t s : order) cover.stores.push_back(held[s].store);

@@ -16,6 +16,8 @@ struct StoreCover {
   std::vector<std::string> stores = {};
   size_t enough = 0;
   std::vector<double> photos = {};  // that each of them has; empty: not known
+  std::vector<double> speeds = {};  // of each, beside their mean; empty: not known
+  double distinct = 0;              // photos of all of them, each once; 0: not known
 };
 
 // Of these, as few take part as are as fast but for this share of the time.

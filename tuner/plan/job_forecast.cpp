@@ -54,16 +54,45 @@ Work work_in(const Json& report) {
   return work;
 }
 
-// What its photos cost there; absent: its report says too little, as where most features were kept.
-std::optional<PlanInputs> costs_in(const JobRecord& job, const ForecastSetting& setting) {
+// What its photos cost there, and how fast its stores were beside their mean.
+struct Costs {
+  PlanInputs in;
+  std::map<std::string, double> speeds;
+};
+
+// By store; one that has made nothing has none.
+std::map<std::string, double> speeds_in(const Json& stores, double mean_s) {
+  std::map<std::string, double> speeds;
+  for (const auto& [name, s] : stores.items()) {
+    const double photos = s.value("photos", 0.0), busy = s.value("busy_s", 0.0);
+    if (photos > 0 && busy > 0) speeds[name] = mean_s * photos / busy;
+  }
+  return speeds;
+}
+
+// One that is not known is as fast as their mean.
+std::vector<double> speeds_of(const std::vector<std::string>& stores,
+                              const std::map<std::string, double>& known) {
+  std::vector<double> speeds;
+  for (const std::string& name : stores) {
+    const auto speed = known.find(name);
+    speeds.push_back(speed == known.end() ? 1 : speed->second);
+  }
+  return speeds;
+}
+
+// Absent: its report says too little, as where most features were kept.
+std::optional<Costs> costs_in(const JobRecord& job, const ForecastSetting& setting) {
   const Json result = parse_json(job.result);
   if (!result.contains("report") || !result.contains("train_photos")) return {};
   const Json& report = result["report"];
   const auto photos = report.value("photos", 0.0), trained = result["train_photos"].get<double>();
   double made = 0, busy = 0;
   std::vector<double> photos_made;
+  std::vector<std::string> names;
   const Json stores = report.value("stores", Json::object());
-  for (const Json& s : stores) {
+  for (const auto& [name, s] : stores.items()) {
+    names.push_back(name);
     photos_made.push_back(s.value("photos", 0.0));
     made += photos_made.back();
     busy += s.value("busy_s", 0.0);
@@ -84,10 +113,20 @@ std::optional<PlanInputs> costs_in(const JobRecord& job, const ForecastSetting& 
   // What the rest of its time went to comes before the first row.
   const auto took_part = static_cast<int>(stores.size());
   in.shares = shares_by_photos(photos_made, took_part);
+  Costs costs{.in = {}, .speeds = speeds_in(stores, busy / made)};
+  in.speeds = speeds_of(names, costs.speeds);
   const Timeline rest =
       simulate(in, in.costs.cuts[0], JobMode::kNdpipe, took_part, static_cast<int>(runs));
   in.costs.setup_s = std::max(0.0, report.value("overall_s", 0.0) - rest.makespan_s);
-  return in;
+  costs.in = std::move(in);
+  return costs;
+}
+
+void put_stores(const StoreCover& cover, const std::map<std::string, double>& speeds,
+                PlanInputs& in) {
+  in.held = shares_by_photos(cover.photos, static_cast<int>(cover.stores.size()));
+  in.speeds = speeds_of(cover.stores, speeds);
+  if (cover.distinct > 0) in.photos = std::min(in.photos, cover.distinct);
 }
 
 // How many of the stores take part, and what comes of it.
@@ -105,6 +144,24 @@ std::pair<size_t, Timeline> by_fewest(const PlanInputs& in, const JobSpec& spec,
 
 }  // namespace
 
+std::vector<double> measured_speeds(const std::vector<std::string>& stores,
+                                    const std::map<uint64_t, JobRecord>& jobs) {
+  for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
+    const JobRecord& job = it->second;
+    if (job.state != JobState::kDone || !job.readable || job.spec.kind != JobKind::kFinetune ||
+        job.spec.mode != JobMode::kNdpipe) {
+      continue;
+    }
+    const auto costs = costs_in(job, {});
+    if (costs && std::ranges::any_of(stores, [&](const std::string& name) {
+          return costs->speeds.contains(name);
+        })) {
+      return speeds_of(stores, costs->speeds);
+    }
+  }
+  return {};
+}
+
 std::optional<Forecast> forecast(const JobSpec& spec, const ForecastSetting& setting,
                                  const std::map<uint64_t, JobRecord>& jobs) {
   if (spec.kind != JobKind::kFinetune || spec.mode != JobMode::kNdpipe) return {};
@@ -112,20 +169,19 @@ std::optional<Forecast> forecast(const JobSpec& spec, const ForecastSetting& set
   for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
     const JobRecord& job = it->second;
     if (job.state != JobState::kDone || !job.readable || !costs_the_same(job.spec, spec)) continue;
-    const std::optional<PlanInputs> then = costs_in(job, setting);
+    const std::optional<Costs> then = costs_in(job, setting);
     if (!then) continue;
-    PlanInputs in = played(spec, setting.photos, then->costs.cuts[0]);
-    in.costs = then->costs;
+    PlanInputs in = played(spec, setting.photos, then->in.costs.cuts[0]);
+    in.costs = then->in.costs;
     in.kept[spec.cut] = setting.kept;
-    in.shares =
-        shares_by_photos(setting.stores.photos, static_cast<int>(setting.stores.stores.size()));
+    put_stores(setting.stores, then->speeds, in);
     put_links(setting, in);
     const auto [stores, time] = by_fewest(in, spec, setting.stores);
     Forecast f{.by = it->first};
     f.stores.assign(setting.stores.stores.begin(),
                     setting.stores.stores.begin() + static_cast<std::ptrdiff_t>(stores));
     std::ranges::sort(f.stores);
-    f.stages = stages_of(time, setting.photos);
+    f.stages = stages_of(time, in.photos);
     return f;
   }
   return {};

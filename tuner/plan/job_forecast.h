@@ -22,6 +22,12 @@ struct ForecastSetting {
   double kept = 0;          // photos whose features are at the Tuner
 };
 
+// How fast each of these stores extracts, beside the mean of those that did in the last fine-tuning
+// that is done, has made half of its features at least, and in which one of them took part; of one
+// that did not, 1. Empty where there is no such job.
+std::vector<double> measured_speeds(const std::vector<std::string>& stores,
+                                    const std::map<uint64_t, JobRecord>& jobs);
+
 struct Forecast {
   uint64_t by = 0;                            // the job whose costs these are
   std::vector<std::string> stores = {};       // as few as are as fast

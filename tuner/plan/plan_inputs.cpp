@@ -79,13 +79,40 @@ void validate(const PlanInputs& in) {
   for (const int n : in.stores) demand(n >= 1, "a number of stores", n, "it must be at least 1");
   for (const int n : in.runs) demand(n >= 1, "a number of runs", n, "it must be at least 1");
   if (in.stores.empty() || in.runs.empty()) throw Error("plan: no store count or number of runs");
-  for (const double s : in.shares) demand(s > 0, "a store's share", s, "it must be above 0");
-  if (in.shares.empty()) return;
   const int most = *std::ranges::max_element(in.stores);
-  if (in.shares.size() != static_cast<size_t>(most)) {
-    throw Error("plan: ", in.shares.size(), " shares for ", most, " stores");
+  for (const auto& [what, of_each] : {std::pair("share", &in.shares), std::pair("photo", &in.held),
+                                      std::pair("speed", &in.speeds)}) {
+    for (const double v : *of_each) {
+      demand(v > 0, std::string("a store's ") + what, v, "it must be above 0");
+    }
+    if (of_each->empty() || of_each->size() == static_cast<size_t>(most)) continue;
+    throw Error("plan: ", of_each->size(), " ", what, "s for ", most, " stores");
   }
 }
+
+namespace {
+
+// All work until all photos are made; who holds the fewest for its speed is through with them
+// first, and what is left is for the others.
+std::vector<double> made_of_held(const PlanInputs& in, int stores) {
+  std::vector<double> made(in.held.begin(), in.held.begin() + stores);
+  if (std::accumulate(made.begin(), made.end(), 0.0) <= in.photos) return made;  // none is twice
+  std::vector<int> order(made.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto seconds = [&](int s) { return made[static_cast<size_t>(s)] / speed_of(in, s); };
+  std::ranges::sort(order, {}, seconds);
+  double left = in.photos, speed = 0;
+  for (const int s : order) speed += speed_of(in, s);
+  for (const int s : order) {
+    double& mine = made[static_cast<size_t>(s)];
+    mine = std::min(mine, left * speed_of(in, s) / speed);
+    left -= mine;
+    speed -= speed_of(in, s);
+  }
+  return made;
+}
+
+}  // namespace
 
 std::vector<double> shares_by_photos(std::vector<double> photos, int stores) {
   if (photos.size() < static_cast<size_t>(stores)) return {};
@@ -94,8 +121,16 @@ std::vector<double> shares_by_photos(std::vector<double> photos, int stores) {
   return photos;
 }
 
+double speed_of(const PlanInputs& in, int store) {
+  const auto s = static_cast<size_t>(store);
+  return s < in.speeds.size() ? in.speeds[s] : 1;
+}
+
 std::vector<double> shares_of(const PlanInputs& in, int stores) {
   std::vector<double> shares = in.shares;
+  if (shares.empty() && in.held.size() >= static_cast<size_t>(stores)) {
+    shares = made_of_held(in, stores);
+  }
   shares.resize(static_cast<size_t>(stores), 1);
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
   for (double& s : shares) s /= all;

@@ -69,6 +69,11 @@ struct PlanInputs {
   // Of the photos, by store, as many as the most of `stores`: of fewer stores the first have all
   // of them, in these proportions. Empty: equal.
   std::vector<double> shares = {};
+  // How many photos each of these stores holds, copies counted; goes where there are no `shares`:
+  // a photo that several hold is made by the one that comes to it first. Empty: not known.
+  std::vector<double> held = {};
+  // How fast each of these stores works, beside `costs.store`. Empty: all like that.
+  std::vector<double> speeds = {};
   // Photos whose features the Tuner has from earlier jobs in kNdpipe, by the name of the cut: these
   // are not extracted again and do not travel. More than there are photos: all of them.
   std::map<std::string, double> kept = {};
@@ -88,8 +93,12 @@ inline constexpr const char* kNothingFrozen =
 // of as many stores.
 std::vector<double> shares_by_photos(std::vector<double> photos, int stores);
 
-// Of all photos, each store's of so many; they add up to 1.
+// Of all photos, each store's of so many, the first ones; they add up to 1. By `shares`; else by
+// `held` and `speeds`, all working until all are made as long as there are photos that they hold.
 std::vector<double> shares_of(const PlanInputs& in, int stores);
+
+// Of store s, from 0; 1 where that is not known.
+double speed_of(const PlanInputs& in, int store);
 
 // Throws Error naming the member: not finite, negative, nothing to do, machines that do not fit
 // each other.

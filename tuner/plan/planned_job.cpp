@@ -46,7 +46,12 @@ JobSpec planned(JobSpec spec, PlanInputs in, const StoreCover& cover) {
   if (choose) in.stores = counts_of(cover);
   if (spec.stores.number > 0) in.stores = {static_cast<int>(spec.stores.number)};
   if (!spec.stores.names.empty()) in.stores = {static_cast<int>(spec.stores.names.size())};
-  in.shares = shares_by_photos(cover.photos, *std::ranges::max_element(in.stores));
+  const int most = *std::ranges::max_element(in.stores);
+  in.held = shares_by_photos(cover.photos, most);
+  if (std::ssize(cover.speeds) >= most) {
+    in.speeds.assign(cover.speeds.begin(), cover.speeds.begin() + most);
+  }
+  if (choose && cover.distinct > 0) in.photos = std::min(in.photos, cover.distinct);
   in.epochs = static_cast<double>(spec.trainer.epochs);
   in.val_split = spec.val_split;
   in.all_runs = spec.all_runs;

@@ -154,6 +154,11 @@ class Job {
     return in_.photos * (run == 0 ? in_.val_split : (1 - in_.val_split) / runs_);
   }
   double share(int store) const { return shares_[static_cast<size_t>(store)]; }
+  double slowest() const {
+    double speed = speed_of(in_, 0);
+    for (int s = 1; s < stores_; ++s) speed = std::min(speed, speed_of(in_, s));
+    return speed;
+  }
   double own_link_s(double bytes) const {
     return in_.store_bandwidth > 0 ? bytes * kWireOverhead / in_.store_bandwidth : 0;
   }
@@ -173,7 +178,7 @@ class Job {
       if (!remote_) return planned;
     } else {
       ready = send_down(ready, cut_.extractor_bytes * stores_, cut_.extractor_bytes);
-      ready = Computer(store_machine_).serve_alone(ready, in_.costs.plans_s);
+      ready = Computer(store_machine_).serve_alone(ready, in_.costs.plans_s / slowest());
     }
     double most = 0;
     for (int s = 0; s < stores_; ++s) most = std::max(most, share(s) * in_.photos);
@@ -192,6 +197,8 @@ class Job {
     for (int s = 0; s < stores_; ++s) {
       Computer store(store_machine_);
       Station own_link;
+      const double speed = speed_of(in_, s);
+      const double core_s = work_.store_core_s / speed, network_s = work_.store_network_s / speed;
       for (int run = 0; run <= runs_; ++run) {
         double left = made_ * photos_of(run) * rows_of_photo(in_, run) * share(s);
         const double most = std::max(kEngineBatch, left / most_pieces);
@@ -199,7 +206,7 @@ class Job {
           const double n = std::min(left, most);
           left -= n;
           const double worked = store.busy();
-          const double done = store.serve(begin, n * work_.store_core_s, n * work_.store_network_s);
+          const double done = store.serve(begin, n * core_s, n * network_s);
           pieces.push_back({own_link.serve(done, own_link_s(n * work_.bytes)), run, s, n,
                             store.busy() - worked});
         }

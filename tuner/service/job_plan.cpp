@@ -71,6 +71,7 @@ StoreCover JobPlans::cover(const StoreChoice& choice) const {
   StoreCover cover = greedy_cover(held);
   if (!choice.waits_for.empty() || choice.strangers > 0) cover.enough = cover.stores.size();
   cover.photos = photos_of(ports_.stores, cover.stores);
+  cover.speeds = measured_speeds(cover.stores, ports_.records.all());
   return cover;
 }
 

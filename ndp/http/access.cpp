@@ -52,8 +52,11 @@ Access::Access(Fs& fs, const Clock& clock, Setting setting)
       on_(setting_.demanded) {
   const std::lock_guard lock(mutex_);
   refresh();
-  if (number_ == 0 && fs_.exists(path_)) {
-    throw Error(path_, ": cannot be read as a list of tokens, and who may come in is not known");
+  // Also where nobody can tell whether there is a list: without one, anybody may come in.
+  const Status there = fs_.info(path_).status();
+  if (number_ == 0 && there.code() != Code::kNotFound) {
+    throw Error(path_, ": cannot be read as a list of tokens, and who may come in is not known",
+                there.ok() ? "" : ": " + there.message());
   }
 }
 

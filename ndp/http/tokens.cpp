@@ -89,6 +89,7 @@ std::string without_tokens_of_tasks(const std::string& text) {
 
 Result<TokensFile> TokensFile::open(Fs& fs, const std::string& directory) {
   const Result<FileInfo> there = fs.info(directory);
+  if (!there.ok() && there.status().code() != Code::kNotFound) return there.status();
   if (!there.ok() || !there->is_directory) {
     return Status(Code::kNotFound, "there is no state directory " + directory +
                                        "; tuner serve and pipestore serve make theirs");

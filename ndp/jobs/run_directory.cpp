@@ -78,12 +78,13 @@ RunDirectory::RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume)
   make();
   lock();
   check_use();  // somebody may have begun one meanwhile
-  if (const Result<std::string> old = fs_.read(file(kMetrics)); old.ok()) {
-    epochs_ = parse_metrics(*old);
+  if (is_there(kMetrics)) {
+    const std::string old = fs_.read(file(kMetrics)).or_throw();
+    epochs_ = parse_metrics(old);
     // A torn last line of a killed run would run into the next row.
     std::string whole;
     for (const EpochRow& r : epochs_) whole += json_text(to_json(r)) + "\n";
-    if (whole.size() < old->size()) write(kMetrics, whole);
+    if (whole.size() < old.size()) write(kMetrics, whole);
   }
   // Earlier versions had fewer columns.
   if (const Result<std::string> old = fs_.read(file(kResults));
@@ -99,8 +100,16 @@ RunDirectory::RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume)
   }
 }
 
+// Throws Error when nobody can tell: what is taken for absent is written anew.
+bool RunDirectory::is_there(const std::string& name) const {
+  const Status s = fs_.info(file(name)).status();
+  if (s.code() == Code::kNotFound) return false;
+  s.or_throw();
+  return true;
+}
+
 void RunDirectory::check_use() const {
-  const bool used = fs_.exists(file("args.toml"));
+  const bool used = is_there("args.toml");
   if (used && !resume_) {
     throw Error(path_, " holds a run already; give --resume to go on with it, or another -o");
   }
@@ -118,7 +127,7 @@ void RunDirectory::make() {
 }
 
 void RunDirectory::lock() {
-  const bool there = fs_.exists(file(kLock));
+  const bool there = is_there(kLock);
   Result<std::unique_ptr<FileLock>> held = lock_as(fs_, file(kLock), "trains " + path_);
   if (held.status().code() == Code::kExists) {
     throw Error("a process is at work on this run: ", held.status().message(),
@@ -154,12 +163,17 @@ void RunDirectory::write(const std::string& name, std::string_view bytes) {
 void RunDirectory::append(const std::string& name, std::string_view bytes) {
   Result<std::unique_ptr<File>> f = fs_.open(file(name), Fs::Mode::kAppend);
   f.status().or_throw();
-  (*f)->append(std::as_bytes(std::span(bytes))).or_throw();
+  const int64_t end = (*f)->size().or_throw();
+  if (const Status s = (*f)->append(std::as_bytes(std::span(bytes))); !s.ok()) {
+    // A part would run into the next row.
+    static_cast<void>((*f)->truncate(end).ok());
+    s.or_throw();
+  }
 }
 
 // Durable on return: the checkpoint that follows counts on this row.
 void RunDirectory::add_metrics(std::string_view line) {
-  if (!fs_.exists(file(kMetrics))) return write(kMetrics, line);
+  if (!is_there(kMetrics)) return write(kMetrics, line);
   append(kMetrics, line);
   const auto metrics = fs_.open(file(kMetrics), Fs::Mode::kAppend);
   metrics.status().or_throw();
@@ -171,7 +185,7 @@ void RunDirectory::add_epoch(const EpochRow& row) {
       std::ranges::any_of(epochs_, [&](const EpochRow& r) { return r.epoch == row.epoch; });
   if (there) return;
   add_metrics(json_text(to_json(row)) + "\n");
-  if (!fs_.exists(file(kResults))) append(kResults, kCsvHeader);
+  if (!is_there(kResults)) append(kResults, kCsvHeader);
   append(kResults, to_csv(row));
   const auto now = static_cast<double>(clock_.unix_seconds());
   if (events_name_.empty()) {

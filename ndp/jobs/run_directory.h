@@ -60,6 +60,7 @@ class RunDirectory {
  private:
   void append(const std::string& name, std::string_view bytes);
   void add_metrics(std::string_view line);
+  bool is_there(const std::string& name) const;  // throws Error
   void check_use() const;  // throws Error where a run is and should not be, or the other way round
   void make();             // the directory, and what it lies in
   void lock();             // throws Error

@@ -39,24 +39,26 @@ Status SegmentStore::evict(const Digest& id) {
     groups_.erase(it);
   }
   group->writer.reset();
-  Status first;
-  while (!group->segments.empty()) {
-    Status s = delete_segment(*group, group->segments.begin()->first);
-    if (!s.ok() && first.ok()) first = s;
+  // One that cannot be deleted is forgotten with those after it, which may hold its tombstones: the
+  // next open finds them all.
+  Status s;
+  while (s.ok() && !group->segments.empty()) {
+    s = delete_segment(*group, group->segments.begin()->first);
   }
   sync_directory();
-  return first;
+  return s;
 }
 
-// A file that cannot be deleted is forgotten all the same: the next open finds it again.
+// The oldest first, as later ones hold tombstones of what is in earlier ones. One that cannot be
+// deleted stays in the group.
 Status SegmentStore::delete_segment(SegmentGroup& group, uint32_t number) {
   readers_.forget(number);
-  Status s = fs_.remove(path_of(number));
+  if (Status s = fs_.remove(path_of(number)); !s.ok()) return s;
   const std::lock_guard index_lock(index_mutex_);
-  if (s.ok()) used_bytes_ -= group.segments.at(number).end;
+  used_bytes_ -= group.segments.at(number).end;
   group.segments.erase(number);
   budget_.freed();
-  return s;
+  return {};
 }
 
 Result<uint32_t> SegmentStore::writable_segment(const Digest& id, SegmentGroup& group,

@@ -41,8 +41,9 @@ DeletionLog::DeletionLog(Fs& fs, const std::string& directory)
     log::warn("{}: {} bytes of an unfinished addition are dropped", path_, rest);
   }
   const Result<std::string> text = fs_.read(forgotten_path_);
-  if (!text.ok()) return;
+  if (text.status().code() == Code::kNotFound) return;
   try {
+    text.status().or_throw();
     forgotten_ = std::min(verified(*text).at("deletions").get<uint64_t>(), size());
   } catch (const std::exception& e) {
     log::warn("{}: {}; what was deleted is let go once more", forgotten_path_, e.what());
@@ -123,7 +124,11 @@ Status DeletionLog::append(std::string_view bytes) {
   // What an addition that failed has left, here or before a crash.
   const auto whole = static_cast<int64_t>(kMagic.size() + size() * kRecord);
   if (Status s = (*file)->truncate(whole); !s.ok()) return s;
-  if (Status s = (*file)->append(std::as_bytes(std::span(bytes))); !s.ok()) return s;
+  if (Status s = (*file)->append(std::as_bytes(std::span(bytes))); !s.ok()) {
+    // Of several, some may stand there whole, and would be read at the next start.
+    static_cast<void>((*file)->truncate(whole).ok());
+    return s;
+  }
   (*file)->sync();
   return {};
 }

@@ -136,7 +136,11 @@ Status TrashLog::append(std::string_view bytes) {
   if (!file.ok()) return file.status();
   // What an addition that failed has left, here or before a crash.
   if (Status s = (*file)->truncate(size_); !s.ok()) return s;
-  if (Status s = (*file)->append(std::as_bytes(std::span(bytes))); !s.ok()) return s;
+  if (Status s = (*file)->append(std::as_bytes(std::span(bytes))); !s.ok()) {
+    // Of several, some may stand there whole, and would be read at the next start.
+    static_cast<void>((*file)->truncate(size_).ok());
+    return s;
+  }
   (*file)->sync();
   return {};
 }

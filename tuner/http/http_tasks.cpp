@@ -1,6 +1,7 @@
 #include "tuner/http/http_tasks.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -22,9 +23,11 @@ struct Tasks {
   // taken away while the database was away. Throws Error.
   std::set<std::string> names() const {
     std::set<std::string> all = {std::string(kDefaultTask)};
+    // Before the database is asked: its labels may be gone a moment later.
+    const std::map<std::string, RemovedTask> removed = versions.removed_tasks();
     for (const std::string& task : labels().tasks().or_throw()) {
-      const std::optional<RemovedTask> removed = versions.removed(task);
-      if (!removed || !removed->labels) all.insert(task);
+      const auto there = removed.find(task);
+      if (there == removed.end() || !there->second.labels) all.insert(task);
     }
     for (const std::string& task : versions.tasks()) all.insert(task);
     return all;

@@ -225,17 +225,15 @@ INSTANTIATE_TEST_SUITE_P(Every, OnednnBatchTest, testing::ValuesIn(typed_cases()
 TEST(Onednn, TakesTheLayersItIsFor) {
   // A dilated pool; a depthwise multiplier where blocks are of 16.
   const std::set<std::string> others = {"MaxPoolPadded", "DepthwiseStrided"};
-  const std::set<std::string> products = {"Gemm",       "GemmTransposed", "MatMul",
-                                          "MatMulRows", "MatMulImages",   "Attention",
-                                          "MatMulGelu", "MatMulRelu"};
+  const std::set<std::string> of_products = {"Gemm", "MatMul", "FusedMatMul"};
   if (!onednn()) return;
   for (const Batched& c : onednn_cases()) {
     if (others.count(c.name) != 0) continue;
-    EXPECT_EQ(taken(c, DType::kF32), channel_block() == 16 || products.count(c.name) == 0)
-        << c.name;
+    const bool product = of_products.contains(c.op);
+    EXPECT_EQ(taken(c, DType::kF32), channel_block() == 16 || !product) << c.name;
     const bool moves = std::string(c.op) == "Concat";
     const bool native = std::string(onednn()->abi().numerics).find("bf16") != std::string::npos;
-    if (products.count(c.name) != 0 && !native) continue;
+    if (product && !native) continue;
     const bool f32_only = std::string(c.op) == "BatchNormalization";
     EXPECT_EQ(taken(c, DType::kBF16), !f32_only && (channel_block() == 16 || moves)) << c.name;
   }

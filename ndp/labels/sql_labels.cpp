@@ -225,7 +225,7 @@ Result<std::vector<std::vector<CollectedPath>>> SqlLabels::places_of(
 
 Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
   bool scrubbed = false;
-  const Result<int64_t> removed = tables_->writing([&] {
+  Result<int64_t> removed = tables_->writing([&] {
     int64_t n = 0;
     for (const int64_t photo : photos) {
       if (!tables_->integer("SELECT 1 FROM photos WHERE id = ?", photo)) continue;

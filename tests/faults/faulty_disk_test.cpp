@@ -145,6 +145,7 @@ class FaultyDisk : public ::testing::TestWithParam<StateFileKind> {
       } catch (const FsyncFailed& e) {
         expect_reason(e.what);
       } catch (const ProcessEnded&) {
+        EXPECT_EQ(strike.fault, Fault::kTornWrite);
       }
       struck = fs.struck();
     }

@@ -57,6 +57,7 @@ Part of_rows(AskedConv a, const Desc& weights, const Run& run) {
 std::vector<Part> cut_image(const AskedConv& a, const Desc& weights, int64_t images, int64_t n) {
   const bool rows = a.to == Layout::kLast, one_group = a.shape.groups == a.shape.merged;
   if (!rows && !one_group && !a.shape.depthwise()) return {};
+  if (images > 1 && (rows || a.shape.depthwise())) return {};  // whole images fill slices up
   const int64_t channels = a.y.dims[1];
   // Whole tiles where that leaves no thread with much more than its share.
   const int64_t tile = kTile * block(), most = ((channels + tile - 1) / tile + n - 1) / n * tile;

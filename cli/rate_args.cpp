@@ -11,16 +11,20 @@ namespace ndtrain::cli {
 
 namespace {
 
-// Of a profile of `model`, a file; "": whichever.
-std::string profile_text(Fs& fs, const std::string& file, const std::string& model) {
-  std::string text = fs.read(file, limits::kConvergenceText + 1).or_throw();
-  const ConvergenceProfile profile = parse_convergence_profile(text, file);
+std::string profile_text(Fs& fs, const std::string& file) {
+  return fs.read(file, limits::kConvergenceText + 1).or_throw();
+}
+
+// Throws Error where it is none, or not of `model`, a file; "": of any.
+ConvergenceProfile profile_in(const std::string& text, const std::string& file,
+                              const std::string& model) {
+  ConvergenceProfile profile = parse_convergence_profile(text, file);
   const std::string name = std::filesystem::path(model).stem().string();
   if (!model.empty() && profile.model != name) {
     throw Error("--convergence ", file, ": is of ", profile.model, ", not of ", name,
                 "; measure one by ndtrain profile --convergence");
   }
-  return text;
+  return profile;
 }
 
 }  // namespace
@@ -60,12 +64,11 @@ void set_rates(const Args& args, Fs& fs, const std::string& model, SparseSyncOpt
         "away");
   }
   const std::string file = args.required("convergence");
-  RateControlOptions control{
-      .profile = parse_convergence_profile(profile_text(fs, file, model), file),
-      .model = std::filesystem::path(model).stem().string(),
-      .batch = args.integer("batch"),
-      .dry_run = args.on("dry-run"),
-      .passes_apart = !args.has("shards") && accumulate_of(args) == 1};
+  RateControlOptions control{.profile = profile_in(profile_text(fs, file), file, model),
+                             .model = std::filesystem::path(model).stem().string(),
+                             .batch = args.integer("batch"),
+                             .dry_run = args.on("dry-run"),
+                             .passes_apart = !args.has("shards") && accumulate_of(args) == 1};
   if (args.has("largest-batch")) {
     control.largest_batch = integer_in(args, "largest-batch", 1, control.profile.largest_batch);
   }
@@ -99,7 +102,9 @@ void declare_job_rates(ArgsSpec& args) {
 void read_job_rates(const Args& args, Fs& fs, Json& job) {
   if (args.has("largest-batch")) job["largest_batch"] = args.integer("largest-batch");
   if (args.has("convergence")) {
-    job["convergence"] = profile_text(fs, args.text("convergence"), args.text("model"));
+    const std::string file = args.text("convergence"), text = profile_text(fs, file);
+    static_cast<void>(profile_in(text, file, args.text("model")));
+    job["convergence"] = text;
   }
   if (!args.on("controller")) {
     if (args.said_here("dry-run")) {

@@ -1,4 +1,4 @@
-// Every file operation of every state file goes wrong in every way. What was acknowledged, by an
+// Every file operation of these state files goes wrong in every way. What was acknowledged, by an
 // account kept beside the file, is there after a restart; what was refused is not; nothing is there
 // twice; and each refusal says which file, and why.
 #include <gmock/gmock.h>

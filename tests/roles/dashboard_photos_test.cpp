@@ -155,6 +155,7 @@ TEST_F(DashboardPhotos, AreCorrectedPutInTheTrashRestoredAndDeletedByKeyboard) {
   enter(b, "#photo_restore");
   EXPECT_TRUE(says(b, "#photo_said", "It is where it was"));
   EXPECT_EQ(get("/trash"), Json::array());
+  await([&] { return get("/labels?photo=" + photo)["rows"].size() == 1; });
   enter(b, "#photo_trash");
   enter(b, "#confirm_do");
   EXPECT_TRUE(says(b, "#photo_said", "in the trash until"));

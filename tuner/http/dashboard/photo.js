@@ -55,7 +55,7 @@ async function put_in_trash() {
 async function restore() {
   try {
     await post(`/restore/${photo.id}`);
-    await show_photo(String(photo.photo));
+    draw_trash(null);  // all that is shown of it still holds, though lists have it again only in a moment
     say("photo_said", "It is where it was, with all that was said of it.");
   } catch (e) {
     say("photo_said", e.message);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "framework/core/error.h"
 #include "framework/core/fsync.h"
 
 namespace ndtrain {
@@ -37,6 +38,13 @@ class LocalLock final : public FileLock {
 };
 
 }  // namespace
+
+bool Fs::exists(const std::string& path) {
+  const Status there = info(path).status();
+  if (there.ok()) return true;
+  if (there.code() == Code::kNotFound) return false;
+  throw Error(there.message());
+}
 
 Result<std::string> Fs::read(const std::string& path, int64_t limit) {
   Result<std::unique_ptr<File>> file = open(path, Mode::kRead);

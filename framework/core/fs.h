@@ -74,7 +74,7 @@ class Fs {
   // True the first time that this program asks about a directory: for what is done once in each.
   bool first_visit(const std::string& directory);
 
-  bool exists(const std::string& path) { return info(path).ok(); }
+  bool exists(const std::string& path);  // throws Error where that cannot be told
   // Whole files. kTooLarge beyond `limit` bytes.
   Result<std::string> read(const std::string& path, int64_t limit = int64_t{1} << 40);
 

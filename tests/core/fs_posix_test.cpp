@@ -14,9 +14,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class RealFs : public testing::Test {
+class RealFs : public ::testing::Test {
  protected:
   support::TemporaryDirectory directory;
   const std::string root = directory.path();
@@ -87,6 +87,16 @@ TEST_F(RealFs, LargeFilesComeBackWhole) {
   auto file = real_fs().open(path, Fs::Mode::kCreate).or_throw();
   file->append(std::as_bytes(std::span(text))).or_throw();
   EXPECT_TRUE(real_fs().read(path).or_throw() == text);
+}
+
+TEST_F(RealFs, WhatItCannotTellIsNoAnswer) {
+  EXPECT_FALSE(real_fs().exists(join(root, "absent")));
+  try {
+    (void)real_fs().exists(join(root, std::string(300, 'a')));
+    FAIL() << "took it for absent";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("aaa: File name too long"));
+  }
 }
 
 }  // namespace

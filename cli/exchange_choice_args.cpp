@@ -14,19 +14,6 @@ bool goes_with(const ExchangeMethod& method, const Args& args) {
   return !(is_local && args.text("compute") == "f16");
 }
 
-SlowLinkAsked asked_of(const ExchangeMethod& method, uint64_t seed) {
-  SlowLinkAsked asked{.name = method.sync, .options = {}, .drain_every = method.drain_every};
-  if (const auto* sparse = std::get_if<SparseSyncOptions>(&method.options)) {
-    asked.options = *sparse;
-  } else if (const auto* local = std::get_if<LocalStepsOptions>(&method.options)) {
-    asked.options = *local;
-  } else {
-    asked.options = std::get<PowerSgdOptions>(method.options);
-  }
-  std::visit([&](auto& options) { options.seed = seed; }, asked.options);
-  return asked;
-}
-
 }  // namespace
 
 void declare_exchange_choice(ArgsSpec& args) {
@@ -70,11 +57,14 @@ std::optional<ExchangeChoice> exchange_choice_of(Context& context, const Args& a
   ExchangeChoice choice;
   for (ExchangeMethod& method : slow_link_methods()) {
     if (!goes_with(method, args)) continue;
-    const SlowLinkAsked asked = asked_of(method, context.seed());
-    Settings settings = settings_of(asked);
+    const auto seeded = [&](auto& options) {
+      if constexpr (requires { options.seed; }) options.seed = context.seed();
+    };
+    std::visit(seeded, method.options);
+    Settings settings = settings_of(method);
     settings.emplace_back("ranks", std::to_string(ranks));
-    choice.candidates.push_back({.method = std::move(method),
-                                 .config = {.method = method_of(asked)},
+    choice.candidates.push_back({.method = method,
+                                 .config = {.method = method_of(method)},
                                  .settings = std::move(settings)});
   }
   if (args.has("convergence")) {

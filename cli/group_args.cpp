@@ -1,49 +1,12 @@
 #include "cli/group_args.h"
 
-#include <algorithm>
-
 #include "cli/exchange_args.h"
-#include "cli/number_args.h"
 #include "cli/rate_args.h"
 #include "cli/slow_link_args.h"
 #include "framework/core/json.h"
+#include "tuner/jobs/slow_link_job.h"
 
 namespace ndtrain::cli {
-namespace {
-
-// Flags of exchanges over slow links, whose keys in a job's JSON have '_' for '-'.
-constexpr const char *kTexts[] = {"compressor", "scan", "all-gather", "sparse-momentum",
-                                  "wire-dtype"},
-                     *kNumbers[] = {"drop", "outer-lr", "outer-momentum", "mixing"},
-                     *kIntegers[] = {"staleness", "drain-every", "inner-steps", "fragments",
-                                     "overlap",   "factor-rank", "verify"};
-
-// The Tuner, and parse_job_spec() here, say which go together.
-void read_slow_link(const Args& args, Json& job) {
-  const auto set = [&](std::string flag, const auto& value) {
-    if (!args.has(flag)) return;
-    std::string key = flag;
-    std::ranges::replace(key, '-', '_');
-    job[key] = value(flag);
-  };
-  for (const char* flag : kTexts) {
-    set(flag, [&](const std::string& f) { return args.text(f); });
-  }
-  for (const char* flag : kNumbers) {
-    set(flag, [&](const std::string& f) { return args.number(f); });
-  }
-  for (const char* flag : kIntegers) {
-    set(flag, [&](const std::string& f) { return args.integer(f); });
-  }
-  if (args.on("pieces")) job["pieces"] = true;
-  Json drops = Json::array();
-  for (const std::string& list : args.list("drop-of")) {
-    for (const std::string& part : parts_of(list)) drops.push_back(part);
-  }
-  if (!drops.empty()) job["drop_of"] = drops;
-}
-
-}  // namespace
 
 void declare_group(ArgsSpec& args) {
   const ArgsSpec::Heading heading(args, "Several Tuners");
@@ -100,7 +63,7 @@ void read_group(const Args& args, Fs& fs, Json& job) {
   job["tuners"] = args.integer("tuners");
   job["sync"] = args.text("sync");
   if (args.has("shards")) job["shards"] = args.integer("shards");
-  read_slow_link(args, job);
+  tuner::add_slow_link(job, slow_link_spec_of(args));
   read_job_rates(args, fs, job);
   const std::string how = args.text("parallel");
   if (how == "dp") {

@@ -2,8 +2,6 @@
 
 #include <filesystem>
 
-#include "cli/number_args.h"
-#include "cli/optimizer_args.h"
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
 
@@ -41,46 +39,19 @@ void declare_rates(ArgsSpec& args) {
   args.flag("dry-run", "with --controller: decisions are logged, and nothing goes by them");
 }
 
-void set_rates(const Args& args, Fs& fs, const std::string& model, SparseSyncOptions& options) {
-  if (!args.on("controller")) {
-    for (const char* flag : kRateFlags) {
-      if (args.given(flag))
-        throw UsageError(std::string("--") + flag + " is of --controller: add that");
-    }
+void read_rates(const Args& args, Fs& fs, const std::string& model, SlowLinkSpec& spec) {
+  if (!spec.controller) {
+    if (args.given("dry-run")) throw UsageError("--dry-run is of --controller: add that");
     return;
-  }
-  if (!options.first_drops.empty() || make_compressor(options.compressor, {})->takes_all()) {
-    throw UsageError("--controller with --compressor " + args.text("compressor") +
-                     ": there is no drop that it could change; leave one away");
-  }
-  if (args.text("sparse-momentum") == "catch-up") {
-    throw UsageError(
-        "--controller with --sparse-momentum catch-up: missed steps are of one size; "
-        "take lazy");
   }
   if (args.text("on-rank-loss") == "regroup") {
     throw UsageError(
         "--controller with --on-rank-loss regroup: what it has learnt is of all ranks; leave one "
         "away");
   }
-  const std::string file = args.required("convergence");
-  RateControlOptions control{.profile = profile_in(profile_text(fs, file), file, model),
-                             .model = std::filesystem::path(model).stem().string(),
-                             .batch = args.integer("batch"),
-                             .dry_run = args.on("dry-run"),
-                             .passes_apart = !args.has("shards") && accumulate_of(args) == 1};
-  if (args.has("largest-batch")) {
-    control.largest_batch = integer_in(args, "largest-batch", 1, control.profile.largest_batch);
-  }
-  options.control = std::move(control);
-}
-
-void refuse_rates(const Args& args) {
-  for (const char* flag : kRateFlags) {
-    if (args.given(flag)) {
-      throw UsageError(std::string("--") + flag + " is of --sync sparse: add that");
-    }
-  }
+  const std::string file = args.required("convergence"), text = profile_text(fs, file);
+  static_cast<void>(profile_in(text, file, model));
+  spec.convergence = text;
 }
 
 void declare_job_rates(ArgsSpec& args) {
@@ -100,7 +71,6 @@ void declare_job_rates(ArgsSpec& args) {
 
 // The Tuner, and parse_job_spec() here, say what else goes together.
 void read_job_rates(const Args& args, Fs& fs, Json& job) {
-  if (args.has("largest-batch")) job["largest_batch"] = args.integer("largest-batch");
   if (args.has("convergence")) {
     const std::string file = args.text("convergence"), text = profile_text(fs, file);
     static_cast<void>(profile_in(text, file, args.text("model")));
@@ -112,7 +82,6 @@ void read_job_rates(const Args& args, Fs& fs, Json& job) {
     }
     return;
   }
-  job["controller"] = true;
   static_cast<void>(args.required("convergence"));
   if (args.on("dry-run")) job["dry_run"] = true;
 }

@@ -1,26 +1,19 @@
 #include "cli/slow_link_args.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <limits>
 #include <string_view>
+#include <variant>
 
 #include "cli/local_args.h"
 #include "cli/number_args.h"
 #include "cli/rate_args.h"
 #include "cli/sparse_args.h"
 #include "cli/stage_args.h"
-#include "framework/core/limits.h"
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain::cli {
 namespace {
-
-constexpr std::array<std::string_view, 4> kNames = {"sparse", "local", "diloco", "powersgd"};
-constexpr std::array<const char*, 1> kFactorFlags = {"factor-rank"}, kFlagsOfAll = {"verify"};
 
 // What other exchanges can do, and why these do not.
 constexpr std::pair<const char*, const char*> kOfOthers[] = {
@@ -50,33 +43,23 @@ void refuse_what_is_of_others(const Args& args, const std::string& asked) {
 
 namespace {
 
-// Flags of sparse gradients without these, and so on.
-template <class Flags>
-void refuse_given(const Args& args, const Flags& flags, const std::string& of) {
-  for (const char* flag : flags) {
-    if (args.given(flag)) {
-      throw UsageError(std::string("--") + flag + " is of --sync " + of + ": add that");
-    }
-  }
+void read(const Args& args, const std::string& flag, std::optional<std::string>& field) {
+  if (args.has(flag)) field = args.text(flag);
 }
-
-PowerSgdOptions power_sgd_of(const Args& args, uint64_t seed) {
-  PowerSgdOptions options{.wire = float_wire_of(args), .seed = seed};
-  if (args.has("factor-rank")) {
-    options.rank = static_cast<int>(integer_in(args, "factor-rank", 1, limits::kPowerSgdRank));
-  }
-  for (const char* flag : {"staleness", "drain-every"}) {
-    if (!args.given(flag)) continue;
-    throw UsageError(std::string("--") + flag +
-                     " with --sync powersgd: a step waits for what it sends, and nothing is under "
-                     "way; leave it away");
-  }
-  return options;
+void read(const Args& args, const std::string& flag, std::optional<double>& field) {
+  if (args.has(flag)) field = args.number(flag);
+}
+void read(const Args& args, const std::string& flag, std::optional<int64_t>& field) {
+  if (args.has(flag)) field = args.integer(flag);
+}
+void read(const Args& args, const std::string& flag, bool& field) { field = args.on(flag); }
+// Each may be more than one, between commas.
+void read(const Args& args, const std::string& flag, std::vector<std::string>& field) {
+  for (const std::string& list : args.list(flag))
+    std::ranges::copy(parts_of(list), std::back_inserter(field));
 }
 
 }  // namespace
-
-bool is_slow_link(std::string_view sync) { return std::ranges::count(kNames, sync) > 0; }
 
 bool is_slow_link(const Args& args) { return is_slow_link(args.text("sync")); }
 
@@ -95,52 +78,44 @@ void declare_slow_link(ArgsSpec& args) {
       "N");
 }
 
-std::optional<SlowLinkAsked> slow_link_of(const Args& args, uint64_t seed) {
-  SlowLinkAsked asked{.name = args.text("sync"), .options = {}};
-  const bool sparse = asked.name == "sparse", low_rank = asked.name == "powersgd";
-  const bool local = is_slow_link(args) && !sparse && !low_rank;
-  if (!sparse) refuse_given(args, kSparseStepFlags, "sparse");
-  if (!sparse && !local) refuse_given(args, kSelectionFlags, "sparse, local and diloco");
-  if (!local) refuse_given(args, kLocalFlags, "local and diloco");
-  if (!low_rank) refuse_given(args, kFactorFlags, "powersgd");
-  if (!is_slow_link(args)) {
-    refuse_given(args, kFlagsOfAll, "sparse, powersgd, local and diloco");
-    return std::nullopt;
-  }
-  refuse_what_is_of_others(args, "--sync " + asked.name);
-  if (sparse) {
-    const SparseSyncOptions options = sparse_of(args, seed);
-    if (args.given("drain-every") && options.staleness == 0) {
-      throw UsageError(
-          "--drain-every with --sync sparse: without --staleness nothing is under way");
-    }
-    asked.options = options;
-  } else if (low_rank) {
-    asked.options = power_sgd_of(args, seed);
-  } else {
-    const LocalStepsOptions options = local_of(args, seed);
-    // Where a fragment agrees all the same.
-    const int64_t steps = options.inner_steps;
-    asked.drain_every = (asked.drain_every + steps - 1) / steps * steps;
-    asked.options = options;
-  }
-  if (args.has("verify")) {
-    asked.verify_every = integer_in(args, "verify", 1, std::numeric_limits<int32_t>::max());
-  }
-  if (args.given("drain-every")) {
-    asked.drain_every = integer_in(args, "drain-every", 1, std::numeric_limits<int32_t>::max());
-  }
-  return asked;
+SlowLinkSpec slow_link_spec_of(const Args& args) {
+  SlowLinkSpec spec;
+  for_each_setting(spec, [&args](const std::string& key, auto& field, std::string_view /*of*/) {
+    std::string flag = key;
+    std::ranges::replace(flag, '_', '-');
+    if (key != "convergence") read(args, flag, field);
+  });
+  return spec;
 }
 
-SlowLinkMethod method_of(const SlowLinkAsked& asked) {
-  if (const auto* sparse = std::get_if<SparseSyncOptions>(&asked.options)) {
-    return sparse_method(*sparse, asked.drain_every);
+std::optional<SlowLinkChoice> slow_link_of(const Args& args, Fs& fs, const std::string& model,
+                                           const TrainerConfig& trainer) {
+  const std::string sync = args.text("sync");
+  const SettingNames names = SettingNames::flags();
+  SlowLinkSpec spec = slow_link_spec_of(args);
+  const bool asked = is_slow_link(sync);
+  if (asked) {
+    refuse_what_is_of_others(args, "--sync " + sync);
+  } else {  // which have these, too
+    spec.staleness = spec.drain_every = std::nullopt;
+    spec.wire_dtype = std::nullopt;
   }
-  if (const auto* local = std::get_if<LocalStepsOptions>(&asked.options)) {
-    return local_method(asked.name, *local, asked.drain_every);
+  try {
+    refuse_slow_link_settings(spec, sync, names);
+  } catch (const Error& e) {
+    throw UsageError(e.what());
   }
-  return power_sgd_method(std::get<PowerSgdOptions>(asked.options));
+  read_rates(args, fs, model, spec);
+  if (!asked) return std::nullopt;
+  const SlowLinkTask task{.sync = sync,
+                          .trainer = trainer,
+                          .dry_run = args.on("dry-run"),
+                          .passes_apart = !args.has("shards") && trainer.accumulate == 1};
+  try {
+    return ndp::slow_link_of(spec, task, names);
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
 }
 
 void declare_site(ArgsSpec& args, const std::string& who) {
@@ -159,23 +134,23 @@ std::string site_of(const Args& args) {
                    ": letters, digits, '.', '_' and '-', at most 64, not beginning with . or -");
 }
 
-std::vector<std::pair<std::string, std::string>> settings_of(const SlowLinkAsked& asked) {
+std::vector<std::pair<std::string, std::string>> settings_of(const ExchangeMethod& method) {
   std::vector<std::pair<std::string, std::string>> all;
   bool drains = false;
-  if (const auto* sparse = std::get_if<SparseSyncOptions>(&asked.options)) {
+  if (const auto* sparse = std::get_if<SparseSyncOptions>(&method.options)) {
     all = sparse_settings(*sparse);
     std::ranges::copy(rate_settings(*sparse), std::back_inserter(all));
     drains = sparse->staleness > 0;
-  } else if (const auto* local = std::get_if<LocalStepsOptions>(&asked.options)) {
+  } else if (const auto* local = std::get_if<LocalStepsOptions>(&method.options)) {
     all = local_settings(*local);
     drains = true;
   } else {
-    const auto& low_rank = std::get<PowerSgdOptions>(asked.options);
+    const auto& low_rank = std::get<PowerSgdOptions>(method.options);
     all = {{"factor-rank", std::to_string(low_rank.rank)},
            {"wire-dtype", std::string(name_of(low_rank.wire))}};
   }
-  all.emplace_back("sync", asked.name);
-  if (drains) all.emplace_back("drain-every", std::to_string(asked.drain_every));
+  all.emplace_back("sync", method.sync);
+  if (drains) all.emplace_back("drain-every", std::to_string(method.drain_every));
   return all;
 }
 

@@ -4,14 +4,11 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "cli/args.h"
-#include "framework/sparse/local/local_steps.h"
-#include "framework/sparse/low_rank/power_sgd.h"
-#include "framework/sparse/sync/sparse_sync.h"
-#include "ndp/jobs/slow_link_method.h"
+#include "framework/core/fs.h"
+#include "ndp/jobs/slow_link_choice.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -20,24 +17,20 @@ using namespace ndp;
 // --drain-every, too, which stages have declared.
 void declare_slow_link(ArgsSpec& args);
 
-// Whether `sync` is one of these.
-bool is_slow_link(std::string_view sync);
-bool is_slow_link(const Args& args);
+using ndp::is_slow_link;
+bool is_slow_link(const Args& args);  // its --sync
+
+// What was asked for, but --convergence, which is a file.
+SlowLinkSpec slow_link_spec_of(const Args& args);
 
 // What other exchanges can do and these do not: throws UsageError where `asked`, flags as they are
 // given, come with it.
 void refuse_what_is_of_others(const Args& args, const std::string& asked);
 
-struct SlowLinkAsked {
-  std::string name;  // of --sync
-  std::variant<SparseSyncOptions, LocalStepsOptions, PowerSgdOptions> options;
-  int64_t drain_every = SlowLinkTraining::Options{}.drain_every;
-  int64_t verify_every = 0;  // steps; of no consequence for what is trained
-};
-// None with another --sync. Throws UsageError where flags do not go together.
-std::optional<SlowLinkAsked> slow_link_of(const Args& args, uint64_t seed);
-
-SlowLinkMethod method_of(const SlowLinkAsked& asked);
+// Of training `model`, a file, so; none with another --sync. Throws UsageError where flags do not
+// go together, and as read_rates() does.
+std::optional<SlowLinkChoice> slow_link_of(const Args& args, Fs& fs, const std::string& model,
+                                           const TrainerConfig& trainer);
 
 // --site, where a rank or Tuner is; "" where it is not given. Throws UsageError where it is no
 // name.
@@ -45,6 +38,6 @@ void declare_site(ArgsSpec& args, const std::string& who);
 std::string site_of(const Args& args);
 
 // These as flags and their values, also where they were not given: another model with others.
-std::vector<std::pair<std::string, std::string>> settings_of(const SlowLinkAsked& asked);
+std::vector<std::pair<std::string, std::string>> settings_of(const ExchangeMethod& method);
 
 }  // namespace ndtrain::cli

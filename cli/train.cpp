@@ -281,21 +281,20 @@ void set_stages(FinetuneConfig& config, const StagesAsked& asked) {
 }
 
 // The number of ranks decides what it gives.
-void set_slow_link(FinetuneConfig& config, const SlowLinkAsked& asked, int ranks) {
+void set_slow_link(FinetuneConfig& config, const SlowLinkChoice& choice, int ranks) {
   if (ranks == 1) {
-    throw UsageError("--sync " + asked.name +
+    throw UsageError("--sync " + choice.method.sync +
                      ": one process sends nothing; give --ranks 2 or more");
   }
   if (config.how.trainer.optimizer.ema > 0) {
-    throw UsageError("--ema with --sync " + asked.name +
+    throw UsageError("--ema with --sync " + choice.method.sync +
                      ": an average is of ranks that take every step alike; leave it away, or take "
                      "--sync ddp");
   }
   config.how.slow_link =
-      SlowLinkConfig{.method = method_of(asked), .verify_every = asked.verify_every};
-  const auto* const sparse = std::get_if<SparseSyncOptions>(&asked.options);
-  if (sparse && sparse->momentum > 0) config.how.trainer.optimizer.momentum = 0;
-  auto settings = settings_of(asked);
+      SlowLinkConfig{.method = method_of(choice.method), .verify_every = choice.verify_every};
+  if (choice.optimizer_without_momentum()) config.how.trainer.optimizer.momentum = 0;
+  auto settings = settings_of(choice.method);
   settings.emplace_back("ranks", std::to_string(ranks));
   for (auto& setting : settings) {
     std::erase_if(config.given, [&](const auto& kv) { return kv.first == setting.first; });
@@ -308,21 +307,6 @@ void set_sites(FinetuneConfig& config, const Args& args, const Ranks& ranks) {
   if (ranks.count() == 1) return;
   std::vector<int> sites = sites_of_ranks(*ranks.communicator(), site_of(args));
   if (config.how.slow_link) config.how.slow_link->sites = std::move(sites);
-}
-
-std::optional<SlowLinkAsked> slow_link_of(const Args& args, Context& context,
-                                          const std::string& model) {
-  std::optional<SlowLinkAsked> asked = slow_link_of(args, context.seed());
-  if (args.given("site") && !asked) {
-    throw UsageError("--site is of --sync sparse, powersgd, local and diloco: add that");
-  }
-  auto* const sparse = asked ? std::get_if<SparseSyncOptions>(&asked->options) : nullptr;
-  if (sparse) {
-    set_rates(args, context.fs(), model, *sparse);
-  } else {
-    refuse_rates(args);
-  }
-  return asked;
 }
 
 // Whether --resume has anything to go on from, as rank 0 has it.
@@ -373,7 +357,10 @@ void refuse_regrouping(const FinetuneConfig& config, const Args& args) {
 
 int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
-  const std::optional<SlowLinkAsked> slow_link = slow_link_of(args, context, config.model);
+  const auto slow_link = slow_link_of(args, context.fs(), config.model, config.how.trainer);
+  if (args.given("site") && !slow_link) {
+    throw UsageError("--site is of --sync sparse, powersgd, local and diloco: add that");
+  }
   Ranks ranks(context, args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
   if (slow_link) {

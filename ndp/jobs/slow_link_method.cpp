@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <utility>
+#include <variant>
 
 #include "ndp/jobs/rates_log.h"
 
@@ -67,8 +68,6 @@ std::string what_is_sent(const SparseSyncOptions& sync, int sites) {
       rest);
 }
 
-}  // namespace
-
 SlowLinkMethod sparse_method(const SparseSyncOptions& sync, int64_t drain_every) {
   const auto what_it_does = [sync, drain_every](int ranks, int sites) {
     const std::string late = fmt::format(
@@ -91,6 +90,7 @@ SlowLinkMethod sparse_method(const SparseSyncOptions& sync, int64_t drain_every)
           .what_it_does = what_it_does};
 }
 
+// `name`: local or diloco.
 SlowLinkMethod local_method(std::string name, const LocalStepsOptions& options,
                             int64_t drain_every) {
   const auto what_it_does = [options, drain_every](int ranks, int sites) {
@@ -129,6 +129,18 @@ SlowLinkMethod power_sgd_method(const PowerSgdOptions& options) {
                              columns)});
   };
   return {.name = "powersgd", .make = maker<PowerSgd>(options), .what_it_does = what_it_does};
+}
+
+}  // namespace
+
+SlowLinkMethod method_of(const ExchangeMethod& method) {
+  if (const auto* sparse = std::get_if<SparseSyncOptions>(&method.options)) {
+    return sparse_method(*sparse, method.drain_every);
+  }
+  if (const auto* local = std::get_if<LocalStepsOptions>(&method.options)) {
+    return local_method(method.sync, *local, method.drain_every);
+  }
+  return power_sgd_method(std::get<PowerSgdOptions>(method.options));
 }
 
 }  // namespace ndtrain::ndp

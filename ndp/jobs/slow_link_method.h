@@ -5,10 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/sparse/local/local_steps.h"
-#include "framework/sparse/low_rank/power_sgd.h"
-#include "framework/sparse/sync/slow_link_training.h"
-#include "framework/sparse/sync/sparse_sync.h"
+#include "framework/sparse/plan/exchange_method.h"
 
 namespace ndtrain::ndp {
 
@@ -22,14 +19,7 @@ struct SlowLinkMethod {
   std::function<std::vector<std::string>(int ranks, int sites)> what_it_does;
 };
 
-// A few elements of each gradient travel.
-SlowLinkMethod sparse_method(const SparseSyncOptions& sync, int64_t drain_every);
-
-// Ranks train by themselves, and agree now and then; `name`: local or diloco.
-SlowLinkMethod local_method(std::string name, const LocalStepsOptions& options,
-                            int64_t drain_every);
-
-// Gradients travel as products of thin matrices.
-SlowLinkMethod power_sgd_method(const PowerSgdOptions& options);
+// `method` is for slow links.
+SlowLinkMethod method_of(const ExchangeMethod& method);
 
 }  // namespace ndtrain::ndp

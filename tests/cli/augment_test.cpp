@@ -8,8 +8,8 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 using Words = std::vector<std::string>;
 
@@ -87,8 +87,7 @@ TEST_F(AugmentProgram, IsRefusedWhereItMakesNoSense) {
        "--layer-decay 0.5 with --sync sparse"},
       {{"--lr-of", "fc.weight"}, "--lr-of fc.weight: a parameter's name"},
       {{"--lr-of", "fc.*=-1"}, "learning rate of 'fc.*' times -1"},
-      {{"--lr-of", "fc.*=2", "--ranks", "2", "--sync", "sparse"},
-       "--lr-of fc.*=2 with --sync sparse"},
+      {{"--lr-of", "fc.*=2", "--ranks", "2", "--sync", "sparse"}, "--lr-of with --sync sparse"},
       {{"--lr-of", "fc.*=2", "--ranks", "2", "--parallel", "pipeline", "--pipeline-schedule",
         "async", "--staleness", "predict", "--opt", "sgd", "--freeze", "none"},
        "predict goes on at one rate for all parameters, and that of 'fc.*'"},

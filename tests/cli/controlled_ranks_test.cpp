@@ -8,9 +8,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
 
 class ControlledRanks : public testing_cli::RanksTest {
@@ -104,12 +104,13 @@ TEST_F(ControlledRanks, FlagsThatMakeNoSenseAreErrors) {
     all.insert(all.end(), words.begin(), words.end());
     const Outcome o = run(all);
     EXPECT_EQ(o.code, 2) << o.err;
-    EXPECT_THAT(o.err, HasSubstr("is of --controller: add that"));
+    EXPECT_THAT(o.err,
+                AllOf(HasSubstr(words.front()), HasSubstr("--controller"), HasSubstr("add")));
   }
   EXPECT_THAT(run(train("run", {"--ranks", "2", "--sync", "sparse", "--convergence", "c.txt"})).err,
               HasSubstr("--convergence is of --controller, or of --sync auto --allow-lossy"));
   EXPECT_THAT(run(train("run", {"--ranks", "2", "--controller"})).err,
-              HasSubstr("--controller is of --sync sparse"));
+              HasSubstr("--controller with --sync ddp: it is of --sync sparse;"));
   EXPECT_THAT(run(train("run", {"--ranks", "2", "--sync", "sparse", "--controller"})).err,
               HasSubstr("--convergence"));
 }

@@ -7,8 +7,8 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 
 class LocalRanks : public testing_cli::RanksTest {
@@ -87,30 +87,31 @@ TEST_F(LocalRanks, FlagsThatMakeNoSenseAreUsageErrors) {
               HasSubstr("--overlap 4: 0 to 3"));
   EXPECT_THAT(refused("diloco", {"--inner-steps", "4", "--fragments", "5"}),
               HasSubstr("--fragments 5: 1 to 4"));
-  EXPECT_THAT(refused("diloco", {"--mixing", "0.5"}), HasSubstr("--mixing without --overlap"));
+  EXPECT_THAT(refused("diloco", {"--mixing", "0.5"}), HasSubstr("--mixing 0.5 without --overlap"));
   EXPECT_THAT(refused("diloco", {"--overlap", "1", "--mixing", "1"}),
               HasSubstr("--mixing 1: 0 to below 1"));
   EXPECT_THAT(refused("local", {"--outer-lr", "0.5"}), HasSubstr("is of --sync diloco"));
-  EXPECT_THAT(refused("local", {"--staleness", "1"}), HasSubstr("--overlap STEPS hides"));
+  EXPECT_THAT(refused("local", {"--staleness", "1"}), HasSubstr("--overlap hides what travels"));
   EXPECT_THAT(refused("local", {"--drop", "0.5"}), HasSubstr("without --compressor all"));
   EXPECT_THAT(refused("local", {"--compressor", "dgc"}), HasSubstr("--compressor dgc: there are"));
   EXPECT_THAT(refused("local", {"--compressor", "signum", "--drop", "0.5"}),
               HasSubstr("a bit of each element"));
   EXPECT_THAT(refused("local", {"--opt", "sgd", "--sparse-momentum", "lazy"}),
-              HasSubstr("--sparse-momentum is of --sync sparse"));
+              HasSubstr("--sparse-momentum lazy with --sync local: it is of --sync sparse;"));
   EXPECT_THAT(refused("diloco", {"--all-gather", "ring"}), HasSubstr("added up as it travels"));
   EXPECT_THAT(refused("powersgd", {"--drop", "0.5"}),
-              HasSubstr("--drop is of --sync sparse, local and diloco"));
+              HasSubstr("--drop 0.5 with --sync powersgd: it is of --sync sparse, local, diloco;"));
   EXPECT_THAT(refused("powersgd", {"--wire-dtype", "int8"}), HasSubstr("there are f32, f16"));
   EXPECT_THAT(refused("sparse", {"--fragments", "2"}),
-              HasSubstr("--fragments is of --sync local and diloco"));
+              HasSubstr("--fragments 2 with --sync sparse: it is of --sync local, diloco;"));
   EXPECT_THAT(refused("local", {"--shard-optimizer"}), HasSubstr("with --sync local"));
   EXPECT_THAT(refused("local", {"--parallel", "pipeline"}), HasSubstr("pipeline"));
   EXPECT_THAT(refused("local", {"--ranks", "1"}), HasSubstr("give --ranks 2 or more"));
   EXPECT_THAT(refused("local", {"--drain-every", "0"}), HasSubstr("--drain-every 0: 1 to"));
   EXPECT_THAT(refused("local", {"--compute", "f16"}), HasSubstr("take bf16"));
   EXPECT_THAT(refused("local", {"--verify", "0"}), HasSubstr("--verify 0: 1 to"));
-  EXPECT_THAT(refused("ddp", {"--verify", "1"}), HasSubstr("--verify is of --sync sparse"));
+  EXPECT_THAT(refused("ddp", {"--verify", "1"}),
+              HasSubstr("--verify 1 with --sync ddp: it is of --sync sparse, local"));
 }
 
 TEST_F(LocalRanks, OrSendThinMatrices) {

@@ -10,8 +10,9 @@
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "ndp/engine/numerics.h"
+#include "ndp/jobs/slow_link_method.h"
 #include "ndp/jobs/stage_training.h"
-#include "tuner/jobs/slow_link_choice.h"
+#include "tuner/jobs/slow_link_job.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -79,13 +80,13 @@ std::unique_ptr<RegroupedTraining> training_over_slow_links(const GroupRules& ru
                                 .log = std::move(place.log),
                                 .files = std::move(place.files),
                                 .warn = std::move(place.warn)},
-      choice.method.make, std::move(place.on_loss));
+      method_of(choice.method).make, std::move(place.on_loss));
 }
 
 // A job of another Tuner may have its number.
 StateFiles files_of(const GroupRules& rules, uint64_t job, Fs& fs, const std::string& directory) {
   Json exchange = {{"sync", rules.spec.sync}, {"seed", rules.spec.seed}};
-  rules.spec.slow_link.add_to(exchange);
+  add_slow_link(exchange, rules.spec.slow_link);
   Sha256 hash;
   hash.field(rules.head).field(to_hex(rules.rows)).field(json_text(exchange));
   return {fs, directory, fmt::format("job{}-{}-", job, to_hex(hash.finish()).substr(0, 16))};
@@ -106,7 +107,7 @@ TrainerConfig trainer_alone(const GroupRules& rules, const std::optional<Pipelin
   if (rules.spec.augmentation.mixes()) config.labels_of_row = 2;
   if (is_slow_link(rules.spec.sync)) {
     const SlowLinkChoice choice = slow_link_of(rules.spec);
-    if (choice.optimizer_without_momentum) config.optimizer.momentum = 0;
+    if (choice.optimizer_without_momentum()) config.optimizer.momentum = 0;
   }
   if (!plan) return config;
   config.shards = 1;

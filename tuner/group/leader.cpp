@@ -14,9 +14,10 @@
 #include "ndp/jobs/exchange_files.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/rates_log.h"
+#include "ndp/jobs/slow_link_method.h"
 #include "ndp/jobs/stage_training.h"
 #include "tuner/group/group_plan.h"
-#include "tuner/jobs/slow_link_choice.h"
+#include "tuner/jobs/slow_link_job.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -113,7 +114,7 @@ std::unique_ptr<RankedTraining> GroupLeader::slow_link_training(
        .on_loss = [this](const RegroupedTraining::Loss& loss) { say_loss(loss); },
        .warn = [this](const std::string& line) { setting_.progress.say(line); },
        .log = rates_log(setting_.fs, join(setting_.directory, kRun))});
-  const SlowLinkMethod method = slow_link_of(rules_.spec).method;
+  const SlowLinkMethod method = method_of(slow_link_of(rules_.spec).method);
   for (const std::string& what : method.what_it_does(count, training->now().sites())) {
     setting_.progress.say(what);
   }
@@ -338,7 +339,7 @@ Json GroupLeader::json() const {
   }
   if (slow_link_) {
     const SlowLinkTraining::Figures f = sent();
-    rules_.spec.slow_link.add_to(j);
+    add_slow_link(j, rules_.spec.slow_link);
     j["step_gradient_bytes"] = slow_link_->now().gradient_bytes();
     j["step_sent_bytes"] =
         f.steps > 0 ? static_cast<double>(f.sent_bytes) / static_cast<double>(f.steps) : 0.0;

@@ -12,7 +12,7 @@
 #include "framework/train/name_pattern.h"
 #include "ndp/wire/message_limits.h"
 #include "tuner/jobs/job_reader.h"
-#include "tuner/jobs/slow_link_choice.h"
+#include "tuner/jobs/slow_link_job.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -116,7 +116,7 @@ void take_group(JobReader& r, JobSpec& s) {
   r.take("pipeline_schedule", s.pipeline_schedule);
   r.take("micro_batches", s.micro_batches);
   r.take("sync", s.sync);
-  s.slow_link.take(r);
+  take_slow_link(r, s.slow_link);
 }
 
 void demand(bool ok, const char* key, const auto& value, const std::string& what) {
@@ -144,7 +144,7 @@ void add_variants(const OptimizerConfig& o, Json& j) {
 
 void add_group(const JobSpec& s, Json& j) {
   if (s.tuners != 1 || is_slow_link(s.sync)) j.update({{"tuners", s.tuners}, {"sync", s.sync}});
-  s.slow_link.add_to(j);
+  add_slow_link(j, s.slow_link);
   if (s.dry_run) j["dry_run"] = true;
   if (s.parallel == "dp") return;
   j.update({{"parallel", s.parallel},
@@ -175,7 +175,7 @@ void demand_schedule(const std::string& name) {
 }
 
 void demand_slow_link(const JobSpec& s) {
-  if (!is_slow_link(s.sync)) return refuse_slow_link_keys(s.sync, s.slow_link);
+  if (!is_slow_link(s.sync)) return refuse_slow_link_keys(s);
   const std::string with = "job: sync " + s.sync;
   if (s.tuners < 2) {
     throw Error(with, ": it is between Tuners; take tuners 2 or more, or leave it away");

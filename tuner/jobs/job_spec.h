@@ -15,7 +15,7 @@
 #include "ndp/jobs/view_rule.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/photos/augment.h"
-#include "tuner/jobs/slow_link_spec.h"
+#include "ndp/jobs/slow_link_spec.h"
 #include "tuner/jobs/store_choice.h"
 
 namespace ndtrain::tuner {
@@ -77,7 +77,7 @@ struct JobSpec {
   // Of shards: the schedule, see make_comm_plan(); or sparse, local, diloco or powersgd, as
   // `slow_link` has it.
   std::string sync = "ddp";
-  SlowLinkSpec slow_link = {};
+  ndp::SlowLinkSpec slow_link = {};
   ndp::BestMetric best = ndp::BestMetric::kTop1;  // of validation photos: which epoch is kept
   int64_t patience = 0;    // of one run: epochs without a better one before it stops; 0: never
   bool calibrate = false;  // by a temperature (ndp/jobs/temperature.h), where photos validate

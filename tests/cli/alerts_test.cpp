@@ -14,8 +14,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
-
 std::string packaged(const std::string& name) {
   return real_fs().read(support::source_path("/packaging/" + name)).or_throw();
 }
@@ -35,11 +33,11 @@ class AlertsTest : public testing_cli::SiteTest {
   std::string exported() {
     draw_photos(2);
     EXPECT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-    const Json site = up_json(1);
+    const nlohmann::json site = up_json(1);
     const std::string tuner = site.at("http");
     (void)ask(site, {"job", "submit", "relabel", "-m", "m.onnx", "--follow"});
     const auto stores = [&] {
-      return Json::parse(HttpClient(tuner).get("/stores").or_throw().body);
+      return nlohmann::json::parse(HttpClient(tuner).get("/stores").or_throw().body);
     };
     EXPECT_TRUE(
         comes([&] { return !stores().empty() && !stores().at(0).value("http", "").empty(); }));
@@ -68,24 +66,24 @@ TEST_F(AlertsTest, EachMetricOfTheAlertsAndOfTheBoardIsOneThatARoleExports) {
     const std::set<std::string> named = metrics_in(packaged(file));
     EXPECT_GE(named.size(), 5u);
     for (const std::string& metric : named) {
-      EXPECT_THAT(all, testing::HasSubstr("# TYPE " + metric + " ")) << file;
+      EXPECT_THAT(all, ::testing::HasSubstr("# TYPE " + metric + " ")) << file;
     }
   }
 }
 
 // What Grafana wants of a board that is imported.
 TEST(Board, EachOfItsPanelsAsksTheChosenDataSource) {
-  const Json board = Json::parse(packaged("ndtrain-grafana.json"));
+  const nlohmann::json board = nlohmann::json::parse(packaged("ndtrain-grafana.json"));
   EXPECT_EQ(board.at("templating").at("list").at(0).at("type"), "datasource");
   std::set<int> ids;
   std::set<std::pair<int, int>> places;
-  for (const Json& panel : board.at("panels")) {
+  for (const nlohmann::json& panel : board.at("panels")) {
     EXPECT_TRUE(ids.insert(panel.at("id").get<int>()).second) << panel;
-    const Json& at = panel.at("gridPos");
+    const nlohmann::json& at = panel.at("gridPos");
     EXPECT_TRUE(places.insert({at.at("x").get<int>(), at.at("y").get<int>()}).second) << panel;
     EXPECT_EQ(panel.at("datasource").at("uid"), "${datasource}");
     EXPECT_FALSE(panel.at("targets").empty());
-    for (const Json& target : panel.at("targets")) {
+    for (const nlohmann::json& target : panel.at("targets")) {
       EXPECT_FALSE(metrics_in(target.at("expr").get<std::string>()).empty()) << target;
     }
   }
@@ -100,8 +98,9 @@ TEST_F(AlertsTest, PrometheusTakesTheRulesAndTheQueries) {
   publish(real_fs(), at("alerts.yml"), packaged("ndtrain-alerts.yml")).or_throw();
   std::string rules = "groups:\n  - name: board\n    rules:\n";
   int n = 0;
-  for (const Json& panel : Json::parse(packaged("ndtrain-grafana.json")).at("panels")) {
-    for (const Json& target : panel.at("targets")) {
+  for (const nlohmann::json& panel :
+       nlohmann::json::parse(packaged("ndtrain-grafana.json")).at("panels")) {
+    for (const nlohmann::json& target : panel.at("targets")) {
       rules += "      - record: board:query" + std::to_string(++n) +
                "\n        expr: " + target.at("expr").dump() + "\n";
     }

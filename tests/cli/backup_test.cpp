@@ -16,10 +16,9 @@ using namespace ndp;
 namespace {
 
 using support::write_file;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class BackupTest : public testing_cli::ProgramTest {
  protected:
@@ -35,11 +34,11 @@ class BackupTest : public testing_cli::ProgramTest {
         .or_throw()
         .term;
   }
-  Json backup(std::vector<std::string> more = {}) const {
+  nlohmann::json backup(std::vector<std::string> more = {}) const {
     more.insert(more.begin(), {"backup", "tuner", "-o", "b.tar.zst", "--json"});
     const Outcome o = run(more);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out, nullptr, false);
+    return nlohmann::json::parse(o.out, nullptr, false);
   }
 
   void make_tuner() const {
@@ -119,7 +118,7 @@ TEST_F(BackupTest, OfLabelsThatAreWrittenMeanwhileAMomentIsSaved) {
       both.commit();
     }
   });
-  const Json saved = backup();
+  const nlohmann::json saved = backup();
   EXPECT_TRUE(saved.at("labels"));
   writes = {};
   const int64_t all = writer.integer("SELECT count(*) FROM a");
@@ -129,7 +128,8 @@ TEST_F(BackupTest, OfLabelsThatAreWrittenMeanwhileAMomentIsSaved) {
   EXPECT_EQ(n, restored.integer("SELECT count(*) FROM b"));
   EXPECT_LE(n, all);
   for (const auto& file : std::filesystem::directory_iterator(root_.path())) {
-    EXPECT_THAT(file.path().filename().string(), testing::Not(testing::StartsWith("b.tar.zst.")));
+    EXPECT_THAT(file.path().filename().string(),
+                ::testing::Not(::testing::StartsWith("b.tar.zst.")));
   }
 }
 

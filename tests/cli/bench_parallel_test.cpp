@@ -17,9 +17,8 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 using Words = std::vector<std::string>;
 
@@ -51,21 +50,22 @@ class BenchParallel : public testing_cli::ProgramTest {
   Outcome run_replay(const std::string& file, const Words& more) const {
     return run(replay(file, more));
   }
-  Json json_of(const std::string& file, Words more) const {
+  nlohmann::json json_of(const std::string& file, Words more) const {
     more.insert(more.end(), {"--json", "-q"});
     const Outcome o = run_replay(file, more);
     EXPECT_EQ(o.code, 0) << o.err;
-    return o.code == 0 ? Json::parse(o.out) : Json();
+    return o.code == 0 ? nlohmann::json::parse(o.out) : nlohmann::json();
   }
   std::string results() const { return real_fs().read(at("out_dir/results.jsonl")).or_throw(); }
 };
 
 TEST_F(BenchParallel, ReplaysSparseGradientsBesideSchedules) {
-  const Json json = json_of("tiny.json", {"--sync", "blocking,sparse:1:0.9,sparse:0:0.5"});
-  const Json& results = json.at("cells").at(0).at("schedules");
+  const nlohmann::json json =
+      json_of("tiny.json", {"--sync", "blocking,sparse:1:0.9,sparse:0:0.5"});
+  const nlohmann::json& results = json.at("cells").at(0).at("schedules");
   ASSERT_EQ(results.size(), 3U);
   std::set<std::string> parameters;
-  for (const Json& r : results) {
+  for (const nlohmann::json& r : results) {
     EXPECT_GE(r.at("measured_s").get<double>(), 0.9 * r.at("bound_s").get<double>());
     parameters.insert(r.at("parameters").get<std::string>());
   }
@@ -80,11 +80,12 @@ TEST_F(BenchParallel, ReplaysSparseGradientsBesideSchedules) {
 }
 
 TEST_F(BenchParallel, EverySchedulesStepsAreTimedAndGiveTheSameParameters) {
-  const Json j = json_of("tiny.json", {"--rho", "0.75", "--latency", "1e-4", "--scale", "2",
-                                       "--stretch", "1.5", "--shards", "4", "--ranks", "3"});
+  const nlohmann::json j =
+      json_of("tiny.json", {"--rho", "0.75", "--latency", "1e-4", "--scale", "2", "--stretch",
+                            "1.5", "--shards", "4", "--ranks", "3"});
   EXPECT_EQ(j.at("kind"), "replay");
   ASSERT_EQ(j.at("cells").size(), 1u);
-  const Json& cell = j.at("cells")[0];
+  const nlohmann::json& cell = j.at("cells")[0];
   EXPECT_EQ(cell.at("settings").at("network"), "tiny");
   EXPECT_EQ(cell.at("settings").at("ranks"), 3);
   EXPECT_EQ(cell.at("settings").at("shards"), 4);
@@ -94,7 +95,7 @@ TEST_F(BenchParallel, EverySchedulesStepsAreTimedAndGiveTheSameParameters) {
   EXPECT_EQ(cell.at("settings").at("latency_s"), 1e-4);
   ASSERT_EQ(cell.at("schedules").size(), schedules().size());
   std::set<std::string> parameters, names;
-  for (const Json& s : cell.at("schedules")) {
+  for (const nlohmann::json& s : cell.at("schedules")) {
     names.insert(s.at("schedule"));
     parameters.insert(s.at("parameters"));
     // Eight milliseconds of layers, half as long again; of two steps one may begin late.
@@ -108,11 +109,12 @@ TEST_F(BenchParallel, EverySchedulesStepsAreTimedAndGiveTheSameParameters) {
   EXPECT_EQ(parameters.size(), 1u);
   EXPECT_EQ(j.at("summary").at("replays"), schedules().size());
   // So do two ranks.
-  const Json two = json_of("tiny.json", {"--rho", "0.75", "--scale", "2", "--stretch", "1",
-                                         "--shards", "4", "--sync", "wfbp"});
+  const nlohmann::json two = json_of("tiny.json", {"--rho", "0.75", "--scale", "2", "--stretch",
+                                                   "1", "--shards", "4", "--sync", "wfbp"});
   EXPECT_EQ(two.at("cells")[0].at("schedules")[0].at("parameters"), *parameters.begin());
-  const Json other = json_of("tiny.json", {"--rho", "0.75", "--scale", "2", "--stretch", "1",
-                                           "--shards", "4", "--sync", "wfbp", "--seed", "1"});
+  const nlohmann::json other =
+      json_of("tiny.json", {"--rho", "0.75", "--scale", "2", "--stretch", "1", "--shards", "4",
+                            "--sync", "wfbp", "--seed", "1"});
   EXPECT_NE(other.at("cells")[0].at("schedules")[0].at("parameters"), *parameters.begin());
 }
 
@@ -120,7 +122,7 @@ TEST_F(BenchParallel, ALinkThatWasMeasuredWithoutATermForBytesIsUnlimited) {
   CostProfile costs = load_cost_profile(real_fs(), at("tiny.json"));
   costs.all_reduce.beta_s_per_byte = 0;
   publish(real_fs(), at("fast.json"), to_json(costs)).or_throw();
-  const Json cell = json_of("fast.json", {"--sync", "wfbp"}).at("cells")[0];
+  const nlohmann::json cell = json_of("fast.json", {"--sync", "wfbp"}).at("cells")[0];
   EXPECT_EQ(cell.at("settings").at("link_bytes_per_s"), 0);
   EXPECT_EQ(cell.at("settings").at("latency_s"), 1e-4);
   EXPECT_GT(cell.at("schedules")[0].at("measured_s"), 0);
@@ -185,7 +187,7 @@ TEST_F(BenchParallel, AMatrixThatIsKilledGoesOnWithWhatIsMissing) {
   EXPECT_THAT(rest.err, HasSubstr("the last line is damaged, and dropped"));
   EXPECT_EQ(lines(), 2 * 2 * 2 * 2);
   EXPECT_TRUE(results().starts_with(before));
-  const Json j = Json::parse(rest.out);
+  const nlohmann::json j = nlohmann::json::parse(rest.out);
   EXPECT_EQ(j.at("cells").size(), 8u);
   EXPECT_EQ(j.at("summary").at("replays"), 16);
 

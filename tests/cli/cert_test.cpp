@@ -15,7 +15,7 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 
 class CertVerbs : public testing_cli::ProgramTest {

@@ -12,13 +12,12 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Pair;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
 using testing_cli::Outcome;
 using testing_cli::SiteTest;
-using Json = nlohmann::json;
 
 TEST_F(SiteTest, AStoreOfACollectionTakesPartInItsJobsAndEachRuleWatchesOne) {
   draw_photos(8);
@@ -50,7 +49,7 @@ TEST_F(SiteTest, AStoreOfACollectionTakesPartInItsJobsAndEachRuleWatchesOne) {
   };
   const Outcome done = relabel("family");
   ASSERT_EQ(done.code, 0) << done.err;
-  EXPECT_EQ(Json::parse(done.out).at("result").at("labelled"), 8);
+  EXPECT_EQ(nlohmann::json::parse(done.out).at("result").at("labelled"), 8);
   const std::string photo = "attic/c0/0.jpg";
   const auto photos = [&](std::vector<std::string> words, const std::string& collection) {
     words.insert(words.begin(), "photos");
@@ -75,7 +74,7 @@ TEST_F(SiteTest, AStoreOfACollectionTakesPartInItsJobsAndEachRuleWatchesOne) {
   for (const char* task : {"default", "birds"}) {
     const std::string watch =
         HttpClient(http).get("/watch?collection=family&task=" + std::string(task))->body;
-    EXPECT_EQ(Json::parse(watch).at("rule").at("job").value("task", "default"), task);
+    EXPECT_EQ(nlohmann::json::parse(watch).at("rule").at("job").value("task", "default"), task);
   }
   for (const auto& [name, pid] : {std::pair("store", store), std::pair("tuner", tuner)}) {
     kill(pid, SIGTERM);
@@ -147,11 +146,11 @@ TEST_F(SiteTest, IsUpWithSeveralCollections) {
   EXPECT_THAT(o.err, HasSubstr("there are none and folder"));
   EXPECT_FALSE(real_fs().exists(at("site/site.json")));
   ASSERT_EQ((o = up(2, both)).code, 0) << o.err;
-  const Json site = Json::parse(o.out);
+  const nlohmann::json site = nlohmann::json::parse(o.out);
   std::map<std::string, int64_t> photos;
-  for (const Json& s : ask(site, {"store", "ls"})) photos[s.at("store")] = s.at("photos");
-  EXPECT_THAT(photos, ElementsAre(Pair("family@store1", testing::Gt(0)),
-                                  Pair("family@store2", testing::Gt(0)), Pair("garden@store1", 0),
+  for (const nlohmann::json& s : ask(site, {"store", "ls"})) photos[s.at("store")] = s.at("photos");
+  EXPECT_THAT(photos, ElementsAre(Pair("family@store1", ::testing::Gt(0)),
+                                  Pair("family@store2", ::testing::Gt(0)), Pair("garden@store1", 0),
                                   Pair("garden@store2", 0)));
   EXPECT_EQ(photos["family@store1"] + photos["family@store2"], 8) << "each a part";
   EXPECT_THAT(run({"fsck", "site/tuner"}).err, HasSubstr("stop it first"));
@@ -162,7 +161,7 @@ TEST_F(SiteTest, IsUpWithSeveralCollections) {
   publish(real_fs(), at("site/store1/state/family/in_force.json"), in_force).or_throw();
   o = run({"fsck", "site/store1/state/family", "--json"});
   EXPECT_EQ(o.code, 1) << "what is damaged is there";
-  EXPECT_EQ(Json::parse(o.out).at("damaged").at(0).at("file"), "in_force.json");
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("damaged").at(0).at("file"), "in_force.json");
   o = run({"fsck", "site/store1/state/family", "--repair"});
   EXPECT_EQ(o.code, 0) << o.out;
   EXPECT_THAT(o.out, HasSubstr("removed: it is made again when the store starts"));
@@ -176,7 +175,7 @@ TEST_F(SiteTest, IsUpWithSeveralCollections) {
 TEST_F(SiteTest, TasksAreListedAndTakenAway) {
   draw_photos(8);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  const Json site = up_json(1);
+  const nlohmann::json site = up_json(1);
   ask(site, {"job", "submit", "relabel", "-m", "m.onnx", "--task", "a mood", "--follow"});
   const auto task = [&](std::vector<std::string> words) {
     words.insert(words.begin(), "task");

@@ -6,14 +6,12 @@
 namespace ndtrain {
 namespace {
 
-using Json = nlohmann::json;
-
 class DemoTest : public testing_cli::ProgramTest {};
 
 TEST_F(DemoTest, ShowsDriftAndHowItIsMendedWithoutForgetting) {
   const auto r = run({"demo", "demo", "--json", "-q"});
   ASSERT_EQ(r.code, 0) << r.err;
-  const Json j = Json::parse(r.out);
+  const nlohmann::json j = nlohmann::json::parse(r.out);
   EXPECT_GT(j.at("day_before"), 0.8) << j;
   EXPECT_LT(j.at("dusk_before"), 0.5) << j;
   EXPECT_GT(j.at("dusk_after"), 0.6) << j;

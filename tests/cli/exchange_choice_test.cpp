@@ -7,10 +7,10 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 using testing_cli::Outcome;
 
 class ExchangeChosen : public testing_cli::RanksTest {

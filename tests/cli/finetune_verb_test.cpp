@@ -13,10 +13,9 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 // As NDPipe's own programs are called: the Tuner for one job, the stores by its port.
 class FinetuneVerb : public testing_cli::SiteTest {
@@ -73,7 +72,7 @@ TEST_F(FinetuneVerb, HasStoresMakeViews) {
   ASSERT_NO_FATAL_FAILURE(start_both("1", {"--augment", "crop,flip", "--views", "3", "--json"}));
   const Outcome o = end_of(std::exchange(tuner_, 0), "tuner");
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json result = Json::parse(o.out);
+  const nlohmann::json result = nlohmann::json::parse(o.out);
   EXPECT_EQ(result.at("views"), 3);
   const auto made = result.at("report").at("made_from").at("photos").get<int>();
   EXPECT_EQ(made, 3 * result.at("train_photos").get<int>() + result.at("val_photos").get<int>());
@@ -91,7 +90,7 @@ TEST_F(FinetuneVerb, BeginsOnCtrlCWithTheStoresThatAreHere) {
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, AllOf(HasSubstr("begins without waiting for stores that are not ready"),
                            HasSubstr("12 photos of 2 classes on 1 store"), HasSubstr("run 2/2: ")));
-  EXPECT_THAT(o.out, testing::ContainsRegex("model +tuned/model.onnx\n"));
+  EXPECT_THAT(o.out, ::testing::ContainsRegex("model +tuned/model.onnx\n"));
   EXPECT_EQ(run({"eval", "tuned/model.onnx", "--data", "photos"}).code, 0);
   EXPECT_THAT(said_by("store"), HasSubstr("PipeStore attic dials 127.0.0.1:"));
 }

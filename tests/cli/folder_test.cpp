@@ -8,9 +8,8 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class FolderVerbs : public testing_cli::SiteTest {
  protected:
@@ -45,7 +44,7 @@ class FolderVerbs : public testing_cli::SiteTest {
     return o.out.find("new" + std::to_string(i) + ".jpg,") != std::string::npos;
   }
 
-  Json site_;
+  nlohmann::json site_;
   pid_t store_ = 0;
 };
 

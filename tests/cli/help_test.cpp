@@ -14,10 +14,10 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
 
 class Help : public testing_cli::ProgramTest {

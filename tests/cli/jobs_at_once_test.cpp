@@ -12,11 +12,10 @@ using namespace ndp;
 
 namespace {
 
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class JobsAtOnceVerbs : public testing_cli::SiteTest {
  protected:

@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing_cli;
 using nlohmann::json;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Somebody at a terminal, which the program has at `path` as its input.
 class Terminal {
@@ -305,7 +305,7 @@ TEST_F(LabelsVerbsTest, ARemovedPhotoIsGoneAndItsFileIsNot) {
   EXPECT_THAT(refusal({"rm", "p3.jpg"}), HasSubstr("no photo 'p3.jpg'"));
   EXPECT_EQ(ask({"stats"}).at("photos"), 11);
   EXPECT_TRUE(real_fs().exists(at("p3.jpg")));
-  EXPECT_THAT(real_fs().read(at("labels.db")).or_throw(), testing::Not(HasSubstr("p3.jpg")));
+  EXPECT_THAT(real_fs().read(at("labels.db")).or_throw(), ::testing::Not(HasSubstr("p3.jpg")));
 }
 
 TEST_F(LabelsVerbsTest, AnUnknownPhotoIsNamedWithTheRemedy) {

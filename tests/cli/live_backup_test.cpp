@@ -16,7 +16,6 @@ using namespace ndp;
 namespace {
 
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 // 2, or as many as NDT_BACKUPS says.
 int backups() {
@@ -73,7 +72,7 @@ class LiveBackupTest : public testing_cli::SiteTest {
   void move(const std::string& role, const std::string& state) const {
     Outcome o = run_as("saved", {"backup", state, "-o", role + ".tar.zst"});
     ASSERT_EQ(o.code, 0) << o.err;
-    ASSERT_THAT(o.out, testing::HasSubstr(", which goes on: "));
+    ASSERT_THAT(o.out, ::testing::HasSubstr(", which goes on: "));
     o = run_as("back", {"restore", role + ".tar.zst", "-o", "other/" + role});
     ASSERT_EQ(o.code, 0) << o.err;
   }
@@ -139,7 +138,7 @@ class LiveBackupTest : public testing_cli::SiteTest {
 TEST_F(LiveBackupTest, NothingThatWasAnsweredBeforeItIsLost) {
   draw_photos(16);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  const Json site = up_json(1);
+  const nlohmann::json site = up_json(1);
   const std::string tuner = site.at("http");
   ASSERT_EQ(ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "--stores",
                        "1", "-e", "1", "--follow"})
@@ -148,7 +147,8 @@ TEST_F(LiveBackupTest, NothingThatWasAnsweredBeforeItIsLost) {
   std::string address;
   ASSERT_TRUE(comes([&] {
     const auto r = HttpClient(tuner).get("/stores");
-    const Json stores = r.ok() ? Json::parse(r->body, nullptr, false) : Json();
+    const nlohmann::json stores =
+        r.ok() ? nlohmann::json::parse(r->body, nullptr, false) : nlohmann::json();
     if (!stores.is_array() || stores.empty()) return false;
     address = stores[0].value("http", "");
     return !address.empty();

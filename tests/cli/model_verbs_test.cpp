@@ -17,7 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class ModelVerbs : public testing_cli::ProgramTest {
  protected:
@@ -46,8 +45,8 @@ class ModelVerbs : public testing_cli::ProgramTest {
 TEST_F(ModelVerbs, SplitWritesTwoPartsThatAreTheWhole) {
   Outcome o = run({"model", "split", "m.onnx", "--freeze", "layer2", "-o", "parts", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json json = Json::parse(o.out);
-  EXPECT_EQ(json.at("features"), Json({"layer2"}));
+  const nlohmann::json json = nlohmann::json::parse(o.out);
+  EXPECT_EQ(json.at("features"), nlohmann::json({"layer2"}));
   const Tensor x = random_photo();
   const Tensor features = output_of(json.at("extractor"), x);
   EXPECT_EQ(features.shape(), (Shape{1, 32, 12, 12}));
@@ -74,7 +73,7 @@ TEST_F(ModelVerbs, SplitWritesTheStagesOfAPlan) {
             0);
   Outcome o = run({"model", "split", "m.onnx", "--stages", "plan.json", "-o", "stages", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json stages = Json::parse(o.out).at("stages");
+  const nlohmann::json stages = nlohmann::json::parse(o.out).at("stages");
   ASSERT_EQ(stages.size(), 2U);
   EXPECT_EQ(stages[0].at("file"), "stages/stage0.onnx");
   EXPECT_EQ(stages[1].at("inputs"), stages[0].at("outputs"));
@@ -82,8 +81,9 @@ TEST_F(ModelVerbs, SplitWritesTheStagesOfAPlan) {
   const Tensor between = output_of("stages/stage0.onnx", x);
   // Where the plan cuts depends on what was fast; a normalisation apart from its convolution rounds
   // in its own way.
-  EXPECT_THAT(output_of("stages/stage1.onnx", between).to_doubles(),
-              testing::Pointwise(testing::DoubleNear(1e-5), output_of("m.onnx", x).to_doubles()));
+  EXPECT_THAT(
+      output_of("stages/stage1.onnx", between).to_doubles(),
+      ::testing::Pointwise(::testing::DoubleNear(1e-5), output_of("m.onnx", x).to_doubles()));
 
   o = run({"model", "split", "m.onnx", "--stages", "plan.json", "-o", "s", "--freeze", "layer2"});
   EXPECT_EQ(o.code, 1);
@@ -107,7 +107,7 @@ TEST_F(ModelVerbs, VerifyComparesWithRecordedOutputs) {
   const auto verify = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"model", "verify", "m.onnx", "--data", "data", "--json"});
     const Outcome o = run(more);
-    EXPECT_EQ(Json::parse(o.out).at("pass"), o.code == 0) << o.err;
+    EXPECT_EQ(nlohmann::json::parse(o.out).at("pass"), o.code == 0) << o.err;
     return o.code;
   };
   EXPECT_EQ(verify({}), 0);

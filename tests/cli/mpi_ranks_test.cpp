@@ -15,8 +15,8 @@ using namespace ndp;
 namespace {
 
 using support::LaunchOutcome;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 
 constexpr const char* kTrain =
@@ -122,7 +122,7 @@ TEST_F(LaunchedRanks, SumByMpisOwnCollectivesWhereThatIsAskedFor) {
                 HasSubstr("collectives = \"native\""));
   }
   EXPECT_THAT(real_fs().read(at("ordered/args.toml")).or_throw(),
-              testing::Not(HasSubstr("collectives")));
+              ::testing::Not(HasSubstr("collectives")));
 }
 
 TEST_F(LaunchedRanks, WhereOneIsKilledAllEndAndTheRunGoesOnWithTheSameBytes) {
@@ -230,7 +230,7 @@ TEST_F(LaunchedRanks, BenchLeavesMpisOwnSumsOutWhereItIsAskedTo) {
       "-n 2 " NDT_PROGRAM " bench collectives --megabytes 3 --rounds 1 --ordered-only --json -q");
   ASSERT_EQ(o.code, 0) << o.said;
   EXPECT_THAT(o.said, HasSubstr("\"ordered\""));
-  EXPECT_THAT(o.said, testing::Not(HasSubstr("\"native\"")));
+  EXPECT_THAT(o.said, ::testing::Not(HasSubstr("\"native\"")));
 }
 
 }  // namespace

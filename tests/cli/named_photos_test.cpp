@@ -12,10 +12,9 @@ using namespace ndp;
 
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class NamedPhotosTest : public testing_cli::ProgramTest {
  protected:
@@ -37,7 +36,7 @@ class NamedPhotosTest : public testing_cli::ProgramTest {
   }
   static std::vector<std::string> files_in(const Outcome& o) {
     std::vector<std::string> files;
-    for (const Json& row : Json::parse(o.out)) files.push_back(row.at("file"));
+    for (const nlohmann::json& row : nlohmann::json::parse(o.out)) files.push_back(row.at("file"));
     return files;
   }
 };
@@ -55,8 +54,8 @@ TEST_F(NamedPhotosTest, DirectoriesPhotosAndPatternsAreTaken) {
   EXPECT_THAT(predicted({"**/5.jpg"}), ElementsAre("photos/c1/5.jpg"));
   EXPECT_EQ(predicted({"photos/c?"}).size(), 6U);
   // What one call says of a photo another says too.
-  const Json one = Json::parse(predict({"photos/c0/2.jpg"}).out),
-             all = Json::parse(predict({"photos"}).out);
+  const nlohmann::json one = nlohmann::json::parse(predict({"photos/c0/2.jpg"}).out),
+                       all = nlohmann::json::parse(predict({"photos"}).out);
   EXPECT_EQ(all.at(1).at("file"), "c0/2.jpg");
   EXPECT_EQ(one.at(0).at("top"), all.at(1).at("top"));
 }
@@ -109,11 +108,11 @@ TEST_F(NamedPhotosTest, RelabelPutsThemWhereTheDirectoryWouldHave) {
   };
   Outcome o = relabel({"photos/c0/0.jpg", "photos/c1/*.jpg", "--root", "photos"});
   ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_EQ(Json::parse(o.out).at("labelled"), 4);
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("labelled"), 4);
   o = relabel({"photos"});
   ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_EQ(Json::parse(o.out).at("labelled"), 2);
-  EXPECT_EQ(Json::parse(o.out).at("already_labelled"), 4);
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("labelled"), 2);
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("already_labelled"), 4);
   const auto db = open_label_db("sqlite:" + at("labels.db"), OpenLabelDb::kExisting).or_throw();
   std::vector<std::string> paths;
   const LabelPage page = db->query({.collection = existing_collection(*db, "default").or_throw(),
@@ -132,14 +131,14 @@ TEST_F(NamedPhotosTest, PredictionsAreCsvJsonOrALineOfJsonForEachPhoto) {
   const auto predict_as = [&](const std::string& format) {
     return run({"predict", "m.onnx", "photos", "--format", format});
   };
-  const Json array = Json::parse(predict_as("json").out);
+  const nlohmann::json array = nlohmann::json::parse(predict_as("json").out);
   ASSERT_EQ(array.size(), 6U);
   const std::string lines = predict_as("jsonl").out;
   size_t at = 0;
-  for (const Json& photo : array) {
+  for (const nlohmann::json& photo : array) {
     const size_t end = lines.find('\n', at);
     ASSERT_NE(end, lines.npos);
-    EXPECT_EQ(Json::parse(lines.substr(at, end - at)), photo);
+    EXPECT_EQ(nlohmann::json::parse(lines.substr(at, end - at)), photo);
     at = end + 1;
   }
   EXPECT_EQ(at, lines.size());

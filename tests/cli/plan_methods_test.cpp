@@ -9,10 +9,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 // A layer of ten million elements that computes for .1 s.
 constexpr const char* kCosts = R"({"format": 1, "source": "measured here", "ranks": 2,
@@ -35,31 +34,31 @@ class PlanMethods : public testing_cli::ProgramTest {
     words.insert(words.begin(), {"plan", "train"});
     return run(words);
   }
-  Json compared(std::vector<std::string> words) const {
+  nlohmann::json compared(std::vector<std::string> words) const {
     words.insert(words.begin(), {"--json", "--profile", "costs.json"});
     const Outcome o = plan(words);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out);
+    return nlohmann::json::parse(o.out);
   }
-  static Json of(const Json& all, const std::string& method) {
-    for (const Json& m : all.at("methods")) {
+  static nlohmann::json of(const nlohmann::json& all, const std::string& method) {
+    for (const nlohmann::json& m : all.at("methods")) {
       if (m.at("method") == method) return m;
     }
     ADD_FAILURE() << method << " is not there";
     return {};
   }
-  Json alone(const std::string& method, std::vector<std::string> more) const {
+  nlohmann::json alone(const std::string& method, std::vector<std::string> more) const {
     more.insert(more.end(), {"--sync", method});
     return of(compared(more), method);
   }
 };
 
 TEST_F(PlanMethods, TheLinkDecidesWhichIsFirst) {
-  const Json slow = compared({"--link", "10M"}), fast = compared({"--link", "100G"});
+  const nlohmann::json slow = compared({"--link", "10M"}), fast = compared({"--link", "100G"});
   EXPECT_FALSE(slow.at("methods")[0].at("exact").get<bool>());
   EXPECT_EQ(fast.at("methods")[0].at("method"), "auto");
   double before = 0;
-  for (const Json& m : slow.at("methods")) {
+  for (const nlohmann::json& m : slow.at("methods")) {
     EXPECT_GE(m.at("time_s").get<double>(), before);
     before = m.at("time_s").get<double>();
     EXPECT_NEAR(before, m.at("step_s").get<double>() * m.at("steps_factor").get<double>() * 1000,
@@ -92,7 +91,7 @@ TEST_F(PlanMethods, EveryFlagChangesWhatItSays) {
   EXPECT_GT(step("local:50", {"--link", "10M", "--epoch-steps", "10"}),
             4 * step("local:50", {"--link", "10M"}));
   EXPECT_EQ(compared({"--link", "10M", "-b", "32"}).at("rows"), 32);
-  const Json one = alone("ddp", {"--link", "10M", "--steps", "1"});
+  const nlohmann::json one = alone("ddp", {"--link", "10M", "--steps", "1"});
   EXPECT_EQ(one.at("time_s"), one.at("step_s"));
 }
 
@@ -101,7 +100,7 @@ TEST_F(PlanMethods, AConvergenceProfileTakesThePlaceOfWhatIsAssumed) {
         "ndtrain-convergence-1\nmodel net\nover drop\nreference_batch 64\nreference_drop 0\n"
         "largest_batch 64\npoint 1 0 0\npoint 1 0.9 0\npoint 1 0.99 0.1\npoint 1 0.999 0.2\n");
   const std::vector<std::string> words = {"--link", "10M", "--convergence", "convergence.txt"};
-  const Json dear = alone("sparse:0:0.99", words);
+  const nlohmann::json dear = alone("sparse:0:0.99", words);
   EXPECT_NEAR(dear.at("steps_factor").get<double>(), 6, 0.5) << "1 + 50 x .1";
   EXPECT_THAT(dear.at("steps_factor_from").get<std::string>(), HasSubstr("penalty 0."));
   EXPECT_EQ(alone("sparse:0:0.99", {"--link", "10M"}).at("steps_factor_from"), "assumed");
@@ -116,7 +115,7 @@ TEST_F(PlanMethods, AModelIsMeasuredHereOrGivesTheShapesOfAProfile) {
   ASSERT_EQ(run({"model", "build", "tinynet", "--classes", "3", "-o", "m.onnx"}).code, 0);
   const Outcome o = plan({"--json", "--link", "1M", "-m", "m.onnx", "-b", "8"});
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json here = Json::parse(o.out);
+  const nlohmann::json here = nlohmann::json::parse(o.out);
   EXPECT_GT(of(here, "ddp").at("computing_s").get<double>(), 0);
   EXPECT_EQ(of(here, "ddp").at("sent_bytes").get<double>(), 4 * 23891);  // of tinynet
   EXPECT_LT(of(here, "powersgd:4").at("sent_bytes").get<double>(), 4 * 23891);
@@ -126,10 +125,10 @@ TEST_F(PlanMethods, AModelIsMeasuredHereOrGivesTheShapesOfAProfile) {
   const Outcome without = plan({"--json", "--link", "1M", "--profile", "p.json"});
   ASSERT_EQ(without.code, 0) << without.err;
   EXPECT_THAT(without.err, HasSubstr("powersgd is left out: give -m MODEL"));
-  EXPECT_EQ(Json::parse(without.out).at("rows"), 4);
+  EXPECT_EQ(nlohmann::json::parse(without.out).at("rows"), 4);
   const Outcome with = plan({"--json", "--link", "1M", "--profile", "p.json", "-m", "m.onnx"});
   ASSERT_EQ(with.code, 0) << with.err;
-  EXPECT_EQ(of(Json::parse(with.out), "powersgd:4").at("sent_bytes"),
+  EXPECT_EQ(of(nlohmann::json::parse(with.out), "powersgd:4").at("sent_bytes"),
             of(here, "powersgd:4").at("sent_bytes"));
   const Outcome other =
       plan({"--link", "1M", "--profile", "p.json", "-m", "m.onnx", "--freeze", "auto"});

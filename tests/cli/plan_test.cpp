@@ -13,9 +13,8 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class PlanProgram : public testing_cli::ProgramTest {
  protected:
@@ -29,11 +28,11 @@ class PlanProgram : public testing_cli::ProgramTest {
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   }
-  Json planned(std::vector<std::string> words) const {
+  nlohmann::json planned(std::vector<std::string> words) const {
     words.insert(words.begin(), {"plan", "--json"});
     const Outcome o = run(words);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out);
+    return nlohmann::json::parse(o.out);
   }
   const std::string published_ = support::source_path("/examples/plan_published.json");
 };
@@ -44,32 +43,34 @@ TEST_F(PlanProgram, MeasuresAModelAndPhotosAndSavesWhatItMeasured) {
   EXPECT_THAT(o.out, HasSubstr("best by makespan: "));
   EXPECT_THAT(o.out, HasSubstr("is the bottleneck: busy "));
   EXPECT_THAT(o.out, HasSubstr("(a bound: no network)"));
-  const Json again = planned({"--profile", "profile.json", "--stores", "1,2"});
+  const nlohmann::json again = planned({"--profile", "profile.json", "--stores", "1,2"});
   EXPECT_EQ(again.at("inputs").at("job/photos").at("value"), 20);
   EXPECT_EQ(again.at("inputs").at("job/bandwidth").at("value"), 2.5e6);
   EXPECT_THAT(o.out,
               HasSubstr("best by makespan: " + again.at("best").at("mode").get<std::string>()));
   EXPECT_EQ(again.at("best"), again.at("predictions").at(0));
-  for (const Json& p : again.at("predictions")) EXPECT_TRUE(p.at("dollars").is_null());
+  for (const nlohmann::json& p : again.at("predictions")) EXPECT_TRUE(p.at("dollars").is_null());
 }
 
 TEST_F(PlanProgram, FlagsGoOverTheProfile) {
-  const Json slow = planned({"--profile", published_, "--stores", "4", "--bandwidth", "1G"});
-  const Json fast = planned({"--profile", published_, "--stores", "4", "--bandwidth", "2.5 Gbit/s",
-                             "--photo-count", "600000", "-e", "10"});
+  const nlohmann::json slow =
+      planned({"--profile", published_, "--stores", "4", "--bandwidth", "1G"});
+  const nlohmann::json fast = planned({"--profile", published_, "--stores", "4", "--bandwidth",
+                                       "2.5 Gbit/s", "--photo-count", "600000", "-e", "10"});
   EXPECT_EQ(slow.at("inputs").at("job/bandwidth").at("value"), 1e9 / 8);
   EXPECT_EQ(fast.at("inputs").at("job/bandwidth").at("value"), 2.5e9 / 8);
   EXPECT_EQ(fast.at("inputs").at("job/bandwidth").at("source"), "given: --bandwidth");
   EXPECT_EQ(fast.at("inputs").at("job/photos").at("value"), 600000);
   EXPECT_LT(fast.at("best").at("makespan_s"), slow.at("best").at("makespan_s"));
   for (const char* rate : {"20000000", "20M", "20mbit", "20Mbps", "0.02G", "20 Mbit/s"}) {
-    const Json p = planned({"--profile", published_, "--bandwidth", rate});
+    const nlohmann::json p = planned({"--profile", published_, "--bandwidth", rate});
     EXPECT_DOUBLE_EQ(p.at("inputs").at("job/bandwidth").at("value").get<double>(), 2.5e6) << rate;
   }
-  const Json cheap = planned({"--profile", published_, "--stores", "1-12", "--minimise", "cost"});
+  const nlohmann::json cheap =
+      planned({"--profile", published_, "--stores", "1-12", "--minimise", "cost"});
   EXPECT_EQ(cheap.at("predictions").size(), 12u * 3 * (2 + 3) + 3);
   double last = 0;
-  for (const Json& p : cheap.at("predictions")) {
+  for (const nlohmann::json& p : cheap.at("predictions")) {
     if (p.at("mode") == "ideal") continue;
     EXPECT_GE(p.at("dollars").get<double>(), last);
     last = p.at("dollars").get<double>();
@@ -83,18 +84,18 @@ TEST_F(PlanProgram, ViewsAreCountedAndAreOfOneMode) {
     more.insert(more.begin(), words.begin(), words.end());
     return more;
   };
-  const auto ndpipe = [](const Json& plan) {
-    for (const Json& p : plan.at("predictions")) {
+  const auto ndpipe = [](const nlohmann::json& plan) {
+    for (const nlohmann::json& p : plan.at("predictions")) {
       if (p.at("mode") == "ndpipe") return p;
     }
-    return Json();
+    return nlohmann::json();
   };
-  const Json plain = ndpipe(planned(words)),
-             viewed = planned(with({"--augment", "crop,flip", "--views", "4"}));
+  const nlohmann::json plain = ndpipe(planned(words)),
+                       viewed = planned(with({"--augment", "crop,flip", "--views", "4"}));
   EXPECT_NEAR(ndpipe(viewed).at("disk_bytes").get<double>(),
               plain.at("disk_bytes").get<double>() * (0.2 + 0.8 * 4), 1);
   EXPECT_GT(ndpipe(viewed).at("makespan_s"), plain.at("makespan_s"));
-  for (const Json& p : viewed.at("predictions")) {
+  for (const nlohmann::json& p : viewed.at("predictions")) {
     EXPECT_TRUE(p.at("mode") == "ndpipe" || p.at("mode") == "ideal") << p;
   }
   const auto refused = [&](std::vector<std::string> more) {
@@ -114,12 +115,13 @@ TEST_F(PlanProgram, TheSweepShowsWhereThePublishedGainsLieAndWhatTheyRestOn) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("1.8 x faster (NDPipe, ASPLOS'24) is reached"));
   EXPECT_THAT(o.out, HasSubstr("1.7 x cheaper (NDPipe, ASPLOS'24) is reached"));
-  const Json json =
+  const nlohmann::json json =
       planned({"--profile", published_, "--sweep", "--stores", "4,8", "--bandwidth", "1G,10G"});
   EXPECT_EQ(json.at("sweep").size(), 4u);
-  const Json profile = Json::parse(real_fs().read(published_).or_throw());
+  const nlohmann::json profile = nlohmann::json::parse(real_fs().read(published_).or_throw());
   std::set<std::string> varied;
-  for (const Json& s : json.at("sensitivity")) varied.insert(s.at("input").get<std::string>());
+  for (const nlohmann::json& s : json.at("sensitivity"))
+    varied.insert(s.at("input").get<std::string>());
   for (const auto& [section, inputs] : profile.items()) {
     if (!inputs.is_object()) continue;
     for (const auto& [name, input] : inputs.items()) {
@@ -188,8 +190,9 @@ TEST_F(PlanProgram, GoesByTheVolumeOfTheTunersState) {
 
 TEST_F(PlanProgram, WithoutADirectoryPhotosAreDrawn) {
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  const Json json = planned({"-m", "m.onnx", "-j", "1", "--photo-count", "1000", "--photo-bytes",
-                             "20000", "--stores", "2", "--bandwidth", "1Gbit"});
+  const nlohmann::json json =
+      planned({"-m", "m.onnx", "-j", "1", "--photo-count", "1000", "--photo-bytes", "20000",
+               "--stores", "2", "--bandwidth", "1Gbit"});
   EXPECT_EQ(json.at("inputs").at("photo/bytes").at("value"), 20000);
   EXPECT_EQ(json.at("inputs").at("job/photos").at("value"), 1000);
 }

@@ -15,9 +15,8 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class PlanTrainProgram : public testing_cli::ProgramTest {
  protected:
@@ -37,13 +36,13 @@ class PlanTrainProgram : public testing_cli::ProgramTest {
     words.insert(words.begin(), {"plan", "train"});
     return run(words);
   }
-  Json planned(std::vector<std::string> words) const {
+  nlohmann::json planned(std::vector<std::string> words) const {
     words.insert(words.begin(), {"--json", "--profile", graph_});
     const Outcome o = plan(words);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out);
+    return nlohmann::json::parse(o.out);
   }
-  Json on_slow(std::vector<std::string> words) const {
+  nlohmann::json on_slow(std::vector<std::string> words) const {
     words.insert(words.begin(), {"-n", "2", "--network", "slow.json"});
     return planned(words);
   }
@@ -54,7 +53,7 @@ class PlanTrainProgram : public testing_cli::ProgramTest {
 
 TEST_F(PlanTrainProgram, ByAshPipesCostsItIsThePublishedPlanHoweverLevelsAreWritten) {
   const std::vector<std::string> cost = {"--network", "network.json", "--cost", "ashpipe"};
-  std::vector<Json> plans;
+  std::vector<nlohmann::json> plans;
   for (const auto& levels : std::vector<std::vector<std::string>>{
            {"-n", "2", "2"}, {"-n", "2,2"}, {"-n", "2", "-n", "2"}, {"--devices=2,2"}}) {
     std::vector<std::string> words = levels;
@@ -62,11 +61,11 @@ TEST_F(PlanTrainProgram, ByAshPipesCostsItIsThePublishedPlanHoweverLevelsAreWrit
     plans.push_back(planned(words));
     EXPECT_EQ(plans.back(), plans.front());
   }
-  const Json& plan = plans.front();
+  const nlohmann::json& plan = plans.front();
   EXPECT_EQ(plan.at("costs"), "ashpipe");
   EXPECT_EQ(plan.at("states"), 10);
   ASSERT_EQ(plan.at("stages").size(), 3u);
-  EXPECT_EQ(plan.at("stages")[0].at("nodes"), (Json{"node2", "node3", "node4"}));
+  EXPECT_EQ(plan.at("stages")[0].at("nodes"), (nlohmann::json{"node2", "node3", "node4"}));
   EXPECT_EQ(plan.at("stages")[0].at("replicas"), 2);
   EXPECT_NEAR(plan.at("data_parallel_s").get<double>(), 0.06302, 1e-9);
 }
@@ -92,7 +91,7 @@ TEST_F(PlanTrainProgram, ThePlanIsPrintedAndWrittenAndSoAreTheStagesOfItsNodes) 
         this->plan({"--profile", graph_, "-n", "2", "--network", "slow.json", "--save-graph", name})
             .code,
         0);
-    EXPECT_THAT(real_fs().read(at(name)).or_throw(), testing::StartsWith(text));
+    EXPECT_THAT(real_fs().read(at(name)).or_throw(), ::testing::StartsWith(text));
   }
 }
 
@@ -103,7 +102,7 @@ TEST_F(PlanTrainProgram, OurOwnProfileGivesTheSamePlanAsTheGraph) {
   const Outcome o =
       plan({"--json", "--profile", "profile.json", "-n", "2", "--network", "slow.json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  Json own = Json::parse(o.out), graph = on_slow({});
+  nlohmann::json own = nlohmann::json::parse(o.out), graph = on_slow({});
   EXPECT_EQ(own.at("model"), "branched.onnx");
   graph["model"] = own["model"];
   EXPECT_EQ(own, graph);
@@ -111,14 +110,14 @@ TEST_F(PlanTrainProgram, OurOwnProfileGivesTheSamePlanAsTheGraph) {
 
 TEST_F(PlanTrainProgram, PresetsRestrictWhatIsLookedFor) {
   EXPECT_EQ(on_slow({"--preset", "dp"}).at("stages").size(), 1u);
-  const Json pipeline = on_slow({"--preset", "pipeline"});
+  const nlohmann::json pipeline = on_slow({"--preset", "pipeline"});
   EXPECT_EQ(pipeline.at("stages").size(), 2u);
   EXPECT_EQ(on_slow({"--preset", "hybrid"}), on_slow({}));
   EXPECT_LE(on_slow({}).at("seconds"), pipeline.at("seconds"));
 }
 
 TEST_F(PlanTrainProgram, FlagsChangeThePlanAsTheySay) {
-  const Json plain = on_slow({"--preset", "pipeline"});
+  const nlohmann::json plain = on_slow({"--preset", "pipeline"});
   EXPECT_EQ(on_slow({"--schedule", "1f1b"}).at("schedule"), "1f1b");
   EXPECT_NEAR(on_slow({"--preset", "pipeline", "--minibatch-ratio", "2"}).at("seconds"),
               2 * plain.at("seconds").get<double>(), 1e-9);
@@ -134,11 +133,12 @@ TEST_F(PlanTrainProgram, FlagsChangeThePlanAsTheySay) {
   EXPECT_EQ(on_slow(tight).at("stages")[0].at("recompute"), true);
   std::vector<std::string> words = tight;
   words.emplace_back("--no-recompute");
-  const Json kept = on_slow(words);
-  const Json few = on_slow({"--preset", "dp", "--minibatch-ratio", "8", "--memory", "180M"});
+  const nlohmann::json kept = on_slow(words);
+  const nlohmann::json few =
+      on_slow({"--preset", "dp", "--minibatch-ratio", "8", "--memory", "180M"});
   EXPECT_GT(few.at("micro_batches"), 1);
   EXPECT_LE(few.at("stages")[0].at("memory_bytes").get<double>(), 180 * 1048576.0);
-  for (const Json& stage : kept.at("stages")) {
+  for (const nlohmann::json& stage : kept.at("stages")) {
     EXPECT_EQ(stage.at("recompute"), false);
     EXPECT_LE(stage.at("memory_bytes").get<double>(), 110 * 1048576.0);
   }
@@ -150,11 +150,11 @@ TEST_F(PlanTrainProgram, DrawsTheInstructionsAndSaysWhatTheyTake) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("by its instructions in virtual time "));
   const std::string svg = real_fs().read(at("plan.svg")).or_throw();
-  EXPECT_THAT(svg, testing::StartsWith("<svg"));
+  EXPECT_THAT(svg, ::testing::StartsWith("<svg"));
   EXPECT_THAT(svg, HasSubstr(">stage 0<"));
   EXPECT_THAT(svg, HasSubstr(">stage 1<"));
-  EXPECT_THAT(svg, testing::Not(HasSubstr(">stage 2<")));
-  const Json json = on_slow({"--preset", "pipeline", "--draw", "plan.svg"});
+  EXPECT_THAT(svg, ::testing::Not(HasSubstr(">stage 2<")));
+  const nlohmann::json json = on_slow({"--preset", "pipeline", "--draw", "plan.svg"});
   EXPECT_NEAR(json.at("played_s"), json.at("seconds"), 0.5 * json.at("seconds").get<double>());
   EXPECT_FALSE(on_slow({}).contains("played_s"));
   for (const char* cost : {"measured", "ashpipe"}) {
@@ -166,9 +166,10 @@ TEST_F(PlanTrainProgram, TakesTheNetworkThatRanksMeasure) {
   const Outcome o = run({"plan", "network", "--ranks", "4", "--levels", "2,2", "--seconds", "0.05",
                          "-o", "measured.json", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_EQ(Json::parse(o.out), Json::parse(real_fs().read(at("measured.json")).or_throw()));
-  EXPECT_GT(Json::parse(o.out).at("p2p_bandwidths")[1], 1e6);
-  const Json on = planned({"-n", "2", "2", "--network", "measured.json"});
+  EXPECT_EQ(nlohmann::json::parse(o.out),
+            nlohmann::json::parse(real_fs().read(at("measured.json")).or_throw()));
+  EXPECT_GT(nlohmann::json::parse(o.out).at("p2p_bandwidths")[1], 1e6);
+  const nlohmann::json on = planned({"-n", "2", "2", "--network", "measured.json"});
   EXPECT_GE(on.at("stages").size(), 1u);
   const auto refused = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"plan", "network"});
@@ -197,12 +198,12 @@ TEST_F(PlanTrainProgram, ReplaysAPlan) {
   const Outcome o = replayed({"--schedule", "async,zb", "--micro-batches", "3", "--mini-batches",
                               "4", "--stretch", "1", "--scale", "10", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json json = Json::parse(o.out);
+  const nlohmann::json json = nlohmann::json::parse(o.out);
   EXPECT_EQ(json.at("ranks"), 3);
   EXPECT_EQ(json.at("bytes_divided_by"), 10);
   EXPECT_EQ(json.at("times_multiplied_by"), 1);
   ASSERT_EQ(json.at("schedules").size(), 2u);
-  for (const Json& s : json.at("schedules")) {
+  for (const nlohmann::json& s : json.at("schedules")) {
     EXPECT_EQ(s.at("micro_batches"), 3);
     EXPECT_GT(s.at("measured_s").get<double>(), 0.9 * s.at("predicted_s").get<double>());
   }

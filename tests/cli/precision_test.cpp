@@ -9,10 +9,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class PrecisionFlags : public testing_cli::ProgramTest {
  protected:
@@ -35,7 +34,7 @@ TEST_F(PrecisionFlags, AVerbComparesThePrecisionWithF32AndGoesOn) {
   }
   const Outcome f32 = predict("f32", "0");
   EXPECT_EQ(f32.code, 0);
-  EXPECT_THAT(f32.err, testing::Not(HasSubstr("against f32")));
+  EXPECT_THAT(f32.err, ::testing::Not(HasSubstr("against f32")));
 }
 
 TEST_F(PrecisionFlags, WhatNoPrecisionIsCalledIsAMistakeInUse) {
@@ -48,7 +47,7 @@ TEST_F(PrecisionFlags, WhatNoPrecisionIsCalledIsAMistakeInUse) {
 TEST_F(PrecisionFlags, AQuantisedModelIsAFileOfItsOwnThatIsVerifiedAgainstTheFirst) {
   Outcome o = run({"model", "quantize", "m.onnx", "--data", "photos", "-o", "q.onnx", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_EQ(Json::parse(o.out).at("precision"), "int8");
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("precision"), "int8");
   EXPECT_THAT(o.err, HasSubstr("convolutions compute on bytes"));
   const std::vector<std::string> verify = {"model", "verify", "q.onnx", "--precision",
                                            "int8",  "--data", "photos", "--max-drop",
@@ -58,7 +57,7 @@ TEST_F(PrecisionFlags, AQuantisedModelIsAFileOfItsOwnThatIsVerifiedAgainstTheFir
   against.insert(against.end(), {"--against", "m.onnx"});
   o = run(against);
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json said = Json::parse(o.out);
+  const nlohmann::json said = nlohmann::json::parse(o.out);
   EXPECT_EQ(said.at("photos"), 40);
   EXPECT_EQ(said.at("verdict"), "accepted");
   EXPECT_GT(said.at("cosine"), 0.9);
@@ -69,7 +68,7 @@ TEST_F(PrecisionFlags, AQuantisedModelIsAFileOfItsOwnThatIsVerifiedAgainstTheFir
   EXPECT_EQ(run({"model", "quantize", "m.onnx", "-o", "q.onnx"}).code, 2) << "scales of what?";
   o = run({"model", "quantize", "m.onnx", "--precision", "bf16", "-o", "b.onnx", "--json"});
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_EQ(Json::parse(o.out).at("precision"), "bf16");
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("precision"), "bf16");
 }
 
 TEST_F(PrecisionFlags, AJobInAPrecisionNeedsAModel) {

@@ -13,9 +13,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
 using Words = std::vector<std::string>;
 

@@ -15,9 +15,8 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class ProfileProgram : public testing_cli::ProgramTest {
  protected:
@@ -30,11 +29,11 @@ class ProfileProgram : public testing_cli::ProgramTest {
     words.insert(words.begin(), {"profile", "-b", "4", "--steps", "2"});
     return run(words);
   }
-  Json measured(std::vector<std::string> words) const {
+  nlohmann::json measured(std::vector<std::string> words) const {
     words.insert(words.begin(), "--json");
     const Outcome o = profile(words);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out);
+    return nlohmann::json::parse(o.out);
   }
   ModelProfile read(const std::string& name) const {
     return load_model_profile(real_fs(), at(name));
@@ -72,25 +71,25 @@ TEST_F(ProfileProgram, WritesWhatTheFilesNameSays) {
   for (const auto& [name, begins] :
        {std::pair("p.json", "{"), std::pair("p.dot", "digraph {"),
         std::pair("p.csv", "node,description,"), std::pair("p.txt", "input -- Input0 -- ")}) {
-    const Json json = measured({"-m", "m.onnx", "-o", name});
+    const nlohmann::json json = measured({"-m", "m.onnx", "-o", name});
     EXPECT_EQ(json.at("file"), name);
-    EXPECT_THAT(real_fs().read(at(name)).or_throw(), testing::StartsWith(begins));
+    EXPECT_THAT(real_fs().read(at(name)).or_throw(), ::testing::StartsWith(begins));
   }
   EXPECT_EQ(read("p.txt").nodes.size(), read("p.json").nodes.size());
 }
 
 TEST_F(ProfileProgram, WithPhotosLoadingIsMeasured) {
   draw_photos(3);  // fewer than a step has
-  const Json json = measured({"photos", "-m", "m.onnx", "-o", "p.json", "--fast-decode"});
+  const nlohmann::json json = measured({"photos", "-m", "m.onnx", "-o", "p.json", "--fast-decode"});
   EXPECT_GT(json.at("load_ms"), 0);
   EXPECT_GT(read("p.json").load_s(), 0);
   EXPECT_TRUE(measured({"-m", "m.onnx", "-o", "p.json"}).at("load_ms").is_null());
 }
 
 TEST_F(ProfileProgram, FlagsSayWhatIsTrainedAndHow) {
-  const Json all = measured({"-m", "m.onnx", "-o", "p.json"});
+  const nlohmann::json all = measured({"-m", "m.onnx", "-o", "p.json"});
   EXPECT_EQ(read("p.json").moment_bytes_per_byte, 2);
-  const Json some =
+  const nlohmann::json some =
       measured({"-m", "m.onnx", "-o", "p.json", "--freeze", "layer2", "--opt", "sgd"});
   EXPECT_EQ(read("p.json").moment_bytes_per_byte, 1);
   EXPECT_LT(some.at("parameter_bytes"), all.at("parameter_bytes"));
@@ -105,7 +104,7 @@ TEST_F(ProfileProgram, TakesAnExportOfAnotherProgram) {
   const Outcome o =
       run({"profile", "--json", "-m", model, "-b", "2", "--steps", "1", "-o", "s.json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json json = Json::parse(o.out);
+  const nlohmann::json json = nlohmann::json::parse(o.out);
   EXPECT_EQ(json.at("parameter_bytes"), 4 * 1235496);
   EXPECT_GT(json.at("weight_gradient_ms"), 0);
 }

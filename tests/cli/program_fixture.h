@@ -21,7 +21,7 @@ struct Outcome {
   std::string out, err;
 };
 
-class ProgramTest : public testing::Test {
+class ProgramTest : public ::testing::Test {
  protected:
   std::string at(const std::string& name) const { return root_.at(name); }
 

@@ -25,10 +25,9 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::AnyOf;
-using testing::HasSubstr;
-using Json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
 
 using testing_cli::Outcome;
 using testing_cli::ProgramTest;
@@ -76,13 +75,13 @@ TEST_F(ProgramTest, HelpOfEveryVerbHasExamplesAndNoEmptyDefaults) {
     const Outcome o = run(words);
     EXPECT_EQ(o.code, 0) << name;
     EXPECT_THAT(o.out, HasSubstr("Examples:\n  ndtrain" + name));
-    EXPECT_THAT(o.out, testing::Not(HasSubstr("(default: \"\")"))) << name;
+    EXPECT_THAT(o.out, ::testing::Not(HasSubstr("(default: \"\")"))) << name;
     EXPECT_THAT(o.out, HasSubstr("--json")) << name;
   }
-  EXPECT_THAT(run({"doctor", "--help"}).out, testing::Not(HasSubstr("\nOptions:\n")));
+  EXPECT_THAT(run({"doctor", "--help"}).out, ::testing::Not(HasSubstr("\nOptions:\n")));
   EXPECT_THAT(run({"eval", "--help"}).out,
-              testing::AllOf(HasSubstr("Arguments:\n  MODEL  a run directory"),
-                             HasSubstr("(default: 32)")));
+              ::testing::AllOf(HasSubstr("Arguments:\n  MODEL  a run directory"),
+                               HasSubstr("(default: 32)")));
 }
 
 // In the sources of this directory, without their blanks.
@@ -114,15 +113,15 @@ TEST_F(ProgramTest, EveryVerbIsRunByATest) {
 TEST_F(ProgramTest, VersionIsPrinted) {
   const Outcome o = run({"version"});
   EXPECT_EQ(o.code, 0);
-  EXPECT_THAT(o.out, testing::MatchesRegex("ndtrain [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(o.out, ::testing::MatchesRegex("ndtrain [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 TEST_F(ProgramTest, DoctorListsEveryBackendAsLoadedOrSaysWhyNot) {
-  const Json j = Json::parse(run({"doctor", "--json"}).out);
+  const nlohmann::json j = nlohmann::json::parse(run({"doctor", "--json"}).out);
   std::set<std::string> loaded, all;
-  for (const Json& b : j.at("backends")) loaded.insert(b.at("name").get<std::string>());
+  for (const nlohmann::json& b : j.at("backends")) loaded.insert(b.at("name").get<std::string>());
   all = loaded;
-  for (const Json& b : j.value("unavailable_backends", Json::array())) {
+  for (const nlohmann::json& b : j.value("unavailable_backends", nlohmann::json::array())) {
     EXPECT_NE(b.at("why"), "") << b;
     EXPECT_TRUE(all.insert(b.at("name").get<std::string>()).second) << b << " is loaded";
   }
@@ -131,9 +130,9 @@ TEST_F(ProgramTest, DoctorListsEveryBackendAsLoadedOrSaysWhyNot) {
 }
 
 TEST_F(ProgramTest, DoctorSaysByWhatRanksCanTalkOrWhyNot) {
-  const Json j = Json::parse(run({"doctor", "--json"}).out);
+  const nlohmann::json j = nlohmann::json::parse(run({"doctor", "--json"}).out);
   std::set<std::string> all;
-  for (const Json& c : j.at("communication")) {
+  for (const nlohmann::json& c : j.at("communication")) {
     all.insert(c.at("name").get<std::string>());
     EXPECT_NE(c.value("library", ""), c.value("why_not", "")) << c << " has one of them";
     EXPECT_TRUE(c.contains("library") != c.contains("why_not")) << c;
@@ -142,10 +141,10 @@ TEST_F(ProgramTest, DoctorSaysByWhatRanksCanTalkOrWhyNot) {
 }
 
 TEST_F(ProgramTest, DoctorListsEveryPhotoDecoderOrHowToBuildIt) {
-  const Json j = Json::parse(run({"doctor", "--json"}).out);
+  const nlohmann::json j = nlohmann::json::parse(run({"doctor", "--json"}).out);
   const std::string text = run({"doctor"}).out;
   std::set<std::string> all;
-  for (const Json& p : j.at("photos")) {
+  for (const nlohmann::json& p : j.at("photos")) {
     const auto use = p.at("use").get<std::string>();
     all.insert(use);
     EXPECT_TRUE(p.contains("library") != p.contains("missing")) << p;
@@ -260,7 +259,7 @@ TEST_F(ProgramTest, ADryRelabelCountsAndLabelsNothing) {
     const Outcome o =
         run({"relabel", "photos", "-m", "m.onnx", "--db", "sqlite:labels.db", "--json", more});
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out);
+    return nlohmann::json::parse(o.out);
   };
   EXPECT_EQ(relabel("--dry-run").at("to_label"), 6);
   EXPECT_EQ(relabel("--quiet").at("labelled"), 6) << "none was before";
@@ -302,8 +301,8 @@ TEST_F(ProgramTest, ARelabelKilledInTheMiddleGoesOnFromThere) {
   ASSERT_LT(done, size_t{kPhotos}) << "it was never in the middle";
   const Outcome last = run(words);
   ASSERT_EQ(last.code, 0) << last.err;
-  EXPECT_EQ(Json::parse(last.out).at("already_labelled"), done);
-  EXPECT_EQ(Json::parse(last.out).at("labelled"), kPhotos - done);
+  EXPECT_EQ(nlohmann::json::parse(last.out).at("already_labelled"), done);
+  EXPECT_EQ(nlohmann::json::parse(last.out).at("labelled"), kPhotos - done);
 }
 
 TEST_F(ProgramTest, CompressedCropsTakeFewerBytesAndServeTheNextRelabelling) {
@@ -316,10 +315,11 @@ TEST_F(ProgramTest, CompressedCropsTakeFewerBytesAndServeTheNextRelabelling) {
       const Outcome o = run(
           {"relabel", "photos", "-m", "m.onnx", "--db", db, "--cache", way, "--" + way, "--json"});
       ASSERT_EQ(o.code, 0) << o.err;
-      const Json j = Json::parse(o.out);
+      const nlohmann::json j = nlohmann::json::parse(o.out);
       EXPECT_EQ(j.at("from_crops"), again ? 40 : 0);
       bytes[way] = j.at("cache_bytes");
-      const Json listed = Json::parse(run({"cache", "ls", "--cache", way, "--json"}).out);
+      const nlohmann::json listed =
+          nlohmann::json::parse(run({"cache", "ls", "--cache", way, "--json"}).out);
       EXPECT_EQ(listed.at("disk_bytes"), bytes[way]);
     }
   }

@@ -18,8 +18,8 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 using Words = std::vector<std::string>;
 
@@ -335,7 +335,7 @@ TEST_F(Ranks, WhereNothingWasSavedNobodyIsToldToResume) {
   EXPECT_EQ(o.code, 4) << o.err;
   EXPECT_THAT(o.err, AllOf(HasSubstr("lacks rank 1"),
                            HasSubstr("nothing was saved: the same command begins anew"),
-                           testing::Not(HasSubstr("--resume"))));
+                           ::testing::Not(HasSubstr("--resume"))));
   EXPECT_FALSE(real_fs().exists(at("run")));
 }
 

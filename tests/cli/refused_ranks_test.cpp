@@ -12,8 +12,8 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 
 using RefusedRanks = testing_cli::RanksTest;

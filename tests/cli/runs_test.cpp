@@ -12,10 +12,10 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
 
 class Runs : public testing_cli::ProgramTest {
@@ -138,7 +138,7 @@ TEST_F(Runs, HaveNamesNotesAndTagsThatDecideNothing) {
   EXPECT_EQ(bytes("runs/named/model.onnx"), bytes("runs/a/model.onnx"));
   EXPECT_EQ(bytes("runs/named/args.toml"), bytes("runs/a/args.toml"));
   EXPECT_THAT(listed({"--tag", "july", "--tag", "x"}), ElementsAre("runs/named"));
-  EXPECT_THAT(listed({"--tag", "y"}), testing::IsEmpty());
+  EXPECT_THAT(listed({"--tag", "y"}), ::testing::IsEmpty());
   EXPECT_EQ(listed({"--sort", "name"}).back(), "runs/named");
   Outcome o = run({"runs", "tag", "runs/named", "+b", "-july", "-x", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;

@@ -11,7 +11,7 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 using Words = std::vector<std::string>;
 
@@ -51,7 +51,7 @@ class SamplingProgram : public testing_cli::ProgramTest {
 TEST_F(SamplingProgram, TrainsOnWhatIsChosenAndSaysHowMuchThatIs) {
   Outcome o = train("all", {"-e", "1"});
   ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_THAT(o.err, testing::Not(HasSubstr("chosen to train on")));
+  EXPECT_THAT(o.err, ::testing::Not(HasSubstr("chosen to train on")));
   for (const Words& flags : {Words{"--since", "200"}, Words{"--sample", "5", "--label", "c0,c1"}}) {
     Words more = flags;
     more.insert(more.end(), {"-e", "1"});

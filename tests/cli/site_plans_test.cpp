@@ -14,19 +14,19 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 using testing_cli::SiteTest;
-using Json = nlohmann::json;
 
 TEST_F(SiteTest, PlansGoByTheStoresAndTheLinksThatTheTunerHasMeasured) {
   draw_photos(24);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  const Json site = up_json(2);
+  const nlohmann::json site = up_json(2);
   const std::string http = site.at("http");
   const auto measured = [&] {
-    const Json stores = Json::parse(HttpClient(http).get("/stores").or_throw().body);
-    return stores.size() == 2 && std::ranges::all_of(stores, [](const Json& s) {
+    const nlohmann::json stores =
+        nlohmann::json::parse(HttpClient(http).get("/stores").or_throw().body);
+    return stores.size() == 2 && std::ranges::all_of(stores, [](const nlohmann::json& s) {
              return s.at("link").is_object() && s.at("link").at("up").get<double>() > 0 &&
                     s.at("link").at("measured").get<int64_t>() > 0;
            });
@@ -36,7 +36,7 @@ TEST_F(SiteTest, PlansGoByTheStoresAndTheLinksThatTheTunerHasMeasured) {
                                          "--from-tuner", "--http", http,     "--json"};
   const Outcome planned = run(plan);
   ASSERT_EQ(planned.code, 0) << planned.err;
-  const Json json = Json::parse(planned.out);
+  const nlohmann::json json = nlohmann::json::parse(planned.out);
   EXPECT_EQ(json.at("inputs").at("job/photos").at("value"), 24);
   EXPECT_THAT(json.at("inputs").at("job/bandwidth").at("source").get<std::string>(),
               HasSubstr("measured by the Tuner on 2"));
@@ -44,7 +44,7 @@ TEST_F(SiteTest, PlansGoByTheStoresAndTheLinksThatTheTunerHasMeasured) {
   EXPECT_EQ(shares.size(), 2U) << "as many photos as each has";
   EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), 0.0), 24);
   std::set<int> stores;
-  for (const Json& p : json.at("predictions")) {
+  for (const nlohmann::json& p : json.at("predictions")) {
     if (p.at("mode") != "ideal") stores.insert(p.at("stores").get<int>());
   }
   EXPECT_EQ(stores, (std::set<int>{1, 2})) << "of these the best is chosen";
@@ -57,9 +57,9 @@ TEST_F(SiteTest, PlansGoByTheStoresAndTheLinksThatTheTunerHasMeasured) {
     const Outcome o = run(submit);
     EXPECT_EQ(o.code, 0) << o.err;
     EXPECT_THAT(o.err, HasSubstr(said));
-    const Json result = Json::parse(o.out).at("result");
+    const nlohmann::json result = nlohmann::json::parse(o.out).at("result");
     EXPECT_THAT(result.at("why").get<std::string>(), HasSubstr("the profile predicts"));
-    const Json& predicted = result.at("report").at("predicted");
+    const nlohmann::json& predicted = result.at("report").at("predicted");
     EXPECT_EQ(predicted.at("by"), "its profile");
     EXPECT_GT(predicted.at("row_bytes"), 0);
   }
@@ -67,7 +67,7 @@ TEST_F(SiteTest, PlansGoByTheStoresAndTheLinksThatTheTunerHasMeasured) {
       run({"plan", "-m", "m.onnx", "--profile", "auto", "--from-tuner", "--http", http, "--json"});
   EXPECT_EQ(by_auto.code, 0) << by_auto.err;
   EXPECT_THAT(by_auto.err, HasSubstr("by what was measured of the model before"));
-  EXPECT_EQ(Json::parse(by_auto.out).at("inputs").at("job/photos").at("value"), 24);
+  EXPECT_EQ(nlohmann::json::parse(by_auto.out).at("inputs").at("job/photos").at("value"), 24);
   EXPECT_THAT(run({"plan", "-m", "m.onnx", "--profile", "auto", "--photos", "photos"}).err,
               HasSubstr("give one"));
   EXPECT_THAT(

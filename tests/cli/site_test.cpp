@@ -14,47 +14,48 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 using testing_cli::SiteTest;
-using Json = nlohmann::json;
 
 TEST_F(SiteTest, APhotoCollectionIsFineTunedAndRelabelledBetweenUpAndDown) {
   constexpr int kPhotos = 48;
   draw_photos(kPhotos);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  const Json site = up_json(2);
+  const nlohmann::json site = up_json(2);
   EXPECT_EQ(site.at("started"), 3);
 
-  const Json again = up_json(2);
+  const nlohmann::json again = up_json(2);
   EXPECT_EQ(again.at("started"), 0);
   EXPECT_EQ(again.at("members"), site.at("members"));
 
-  const Json job = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
-                              "--stores", "2", "-e", "2", "--follow"});
+  const nlohmann::json job = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head",
+                                        "linear", "--stores", "2", "-e", "2", "--follow"});
   EXPECT_EQ(job.at("state"), "done");
   const Outcome shown = run({"job", "show", "1", "--http", site.at("http")});
   EXPECT_THAT(shown.out, HasSubstr("top1 "));
-  EXPECT_THAT(shown.out, testing::Not(testing::ContainsRegex("\\.[0-9]{10}"))) << "digits";
+  EXPECT_THAT(shown.out, ::testing::Not(::testing::ContainsRegex("\\.[0-9]{10}"))) << "digits";
   ASSERT_EQ(run({"plan", "-m", "m.onnx", "--head", "linear", "--photos", "photos", "--stores", "2",
                  "--bandwidth", "1Gbit", "--save-profile", "profile.json"})
                 .code,
             0);
-  const Json chosen = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
-                                 "--stores", "2", "-e", "1", "--auto", "profile.json", "--follow"});
+  const nlohmann::json chosen =
+      ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "--stores", "2",
+                 "-e", "1", "--auto", "profile.json", "--follow"});
   EXPECT_THAT(chosen.at("result").at("why").get<std::string>(), HasSubstr("the profile predicts"));
-  const Json& predicted = chosen.at("result").at("report").at("predicted");
+  const nlohmann::json& predicted = chosen.at("result").at("report").at("predicted");
   EXPECT_EQ(predicted.at("by"), "its profile");
   EXPECT_GT(predicted.at("overall_s"), 0);
   EXPECT_THAT(run({"job", "show", "2", "--http", site.at("http")}).out,
               HasSubstr(", predicted by its profile: "));
-  const Json labelling = ask(site, {"job", "submit", "relabel", "--stores", "2", "--follow"});
+  const nlohmann::json labelling =
+      ask(site, {"job", "submit", "relabel", "--stores", "2", "--follow"});
   EXPECT_EQ(labelling.at("result").at("labelled"), kPhotos);
 
   std::vector<cli::ProcessId> processes;
   for (const char* name : {"tuner", "store1", "store2"}) processes.push_back(process(name));
-  const Json down = Json::parse(run({"down", "site", "--json"}).out);
-  EXPECT_THAT(down.at("stopped"), testing::UnorderedElementsAre("tuner", "store1", "store2"));
+  const nlohmann::json down = nlohmann::json::parse(run({"down", "site", "--json"}).out);
+  EXPECT_THAT(down.at("stopped"), ::testing::UnorderedElementsAre("tuner", "store1", "store2"));
   for (const cli::ProcessId& p : processes) EXPECT_FALSE(cli::is_running(p)) << p.pid;
   EXPECT_THAT(run({"down", "site"}).out, HasSubstr("nothing is up in "));
 
@@ -75,15 +76,15 @@ TEST_F(SiteTest, WithoutLabelsFolderItIsSaidHowFoldersBecomeTruth) {
   };
   const auto plain = said({});
   for (const std::string& text : {plain.first, plain.second}) {
-    EXPECT_THAT(text, testing::AllOf(HasSubstr("(c0, c1)"), HasSubstr("--labels folder")));
+    EXPECT_THAT(text, ::testing::AllOf(HasSubstr("(c0, c1)"), HasSubstr("--labels folder")));
   }
   const auto folder = said({"--labels", "folder"});
-  EXPECT_THAT(folder.first + folder.second, testing::Not(HasSubstr("(c0, c1)")));
+  EXPECT_THAT(folder.first + folder.second, ::testing::Not(HasSubstr("(c0, c1)")));
 }
 
 TEST_F(SiteTest, WhatHasDiedIsStartedAgainByUpAndNamedByDown) {
   draw_photos(8);
-  const Json site = up_json(2);
+  const nlohmann::json site = up_json(2);
   const auto kill_store1 = [&] {
     const cli::ProcessId store = process("store1");
     kill(store.pid, SIGKILL);
@@ -100,8 +101,8 @@ TEST_F(SiteTest, WhatHasDiedIsStartedAgainByUpAndNamedByDown) {
   const Outcome down = run({"down", "site"});
   EXPECT_EQ(down.code, 0) << down.err;
   EXPECT_THAT(down.out,
-              testing::AllOf(HasSubstr("store1 had ended before"), HasSubstr("store2 has stopped"),
-                             HasSubstr("tuner has stopped")));
+              ::testing::AllOf(HasSubstr("store1 had ended before"),
+                               HasSubstr("store2 has stopped"), HasSubstr("tuner has stopped")));
   EXPECT_FALSE(real_fs().exists(at("site/up.json")));
 }
 
@@ -140,7 +141,7 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
     db->put_labels(said).or_throw();
   };
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  const Json site = up_json(1);
+  const nlohmann::json site = up_json(1);
   const auto in_force = [&](int version) {
     for (int i = 0; i < 600; ++i) {
       if (ask(site, {"store", "ls"}).at(0).at("version_in_force") == version) return true;
@@ -159,11 +160,11 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   EXPECT_TRUE(in_force(1));
   ask(site,
       {"job", "submit", "finetune", "-m", "site/tuner/jobs/1/run", "--follow", "--candidate"});
-  Json all = ask(site, {"model", "ls"});
+  nlohmann::json all = ask(site, {"model", "ls"});
   ASSERT_EQ(all.size(), 2U);
-  EXPECT_EQ(all[0].at("aliases"), Json({"production"}));
-  EXPECT_EQ(all[0].at("stores"), Json({"store1"}));
-  EXPECT_EQ(all[1].at("aliases"), Json({"candidate"}));
+  EXPECT_EQ(all[0].at("aliases"), nlohmann::json({"production"}));
+  EXPECT_EQ(all[0].at("stores"), nlohmann::json({"store1"}));
+  EXPECT_EQ(all[1].at("aliases"), nlohmann::json({"candidate"}));
   EXPECT_EQ(all[1].at("parent"), 1);
 
   // A classifier of its own, with the same photos: the other's version stays in force.
@@ -175,33 +176,35 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   say("birds & bees", {"bee", "bird"});
   ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "--follow", "--task",
              "birds & bees"});
-  const Json birds = ask(site, {"model", "ls", "--task", "birds & bees"});
+  const nlohmann::json birds = ask(site, {"model", "ls", "--task", "birds & bees"});
   ASSERT_EQ(birds.size(), 1U);
   EXPECT_EQ(birds[0].at("version"), 3);
   EXPECT_EQ(birds[0].at("parent"), 0);
   EXPECT_EQ(birds[0].at("classes"), 2);
-  EXPECT_EQ(birds[0].at("aliases"), Json({"candidate", "production"}));
+  EXPECT_EQ(birds[0].at("aliases"), nlohmann::json({"candidate", "production"}));
   EXPECT_EQ(ask(site, {"model", "ls", "--task", "default"}).size(), 2U);
   EXPECT_THAT(run({"model", "ls", "--http", site.at("http").get<std::string>()}).out,
               HasSubstr("birds & bees"));
   EXPECT_THAT(refusal({"model", "rollback", "--task", "birds & bees"}),
               HasSubstr("nothing was in force before version 3"));
-  const Json relabelled =
+  const nlohmann::json relabelled =
       ask(site, {"job", "submit", "relabel", "--task", "birds & bees", "--follow"});
   EXPECT_EQ(relabelled.at("result").at("version"), 3);
-  const Json judged = ask(site, {"job", "submit", "eval", "--task", "birds & bees", "--follow"});
+  const nlohmann::json judged =
+      ask(site, {"job", "submit", "eval", "--task", "birds & bees", "--follow"});
   EXPECT_GT(judged.at("result").at("photos").get<int>(), 0) << "by what people said";
   EXPECT_EQ(judged.at("result").at("of_unknown_classes"), 0);
   EXPECT_TRUE(in_force(1));
 
-  const Json diff = ask(site, {"model", "diff", "1", "2"});
+  const nlohmann::json diff = ask(site, {"model", "diff", "1", "2"});
   EXPECT_EQ(diff.at("same_photos"), true);
   ASSERT_EQ(diff.at("files").size(), 2U);
   EXPECT_GT(diff.at("files")[1].at("delta_bytes"), 0);
   EXPECT_LT(diff.at("files")[1].at("delta_bytes"), diff.at("files")[1].at("to_bytes"));
 
   EXPECT_EQ(ask(site, {"model", "promote", "2", "--dry-run"}), diff);
-  EXPECT_EQ(ask(site, {"model", "ls"})[0].at("aliases"), Json({"production"})) << "nothing changed";
+  EXPECT_EQ(ask(site, {"model", "ls"})[0].at("aliases"), nlohmann::json({"production"}))
+      << "nothing changed";
   const Outcome both = run({"model", "promote", "2", "--dry-run", "--candidate"});
   EXPECT_EQ(both.code, 2);
   EXPECT_THAT(both.err, HasSubstr("--dry-run and --candidate"));
@@ -221,28 +224,28 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
 TEST_F(SiteTest, FlagsGoOverARecipeAndTheRuleIsTheDefault) {
   draw_photos(4);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  const Json site = up_json(1);
+  const nlohmann::json site = up_json(1);
   const auto spec = [&](std::vector<std::string> more) {
     std::vector<std::string> words = {"job", "submit", "finetune", "-m", "m.onnx", "--stores", "2"};
     words.insert(words.end(), more.begin(), more.end());
-    const Json job = ask(site, words).at("job");
+    const nlohmann::json job = ask(site, words).at("job");
     return ask(site, {"job", "show", job.dump()}).at("spec");
   };
-  const Json recipe = spec({"--recipe", "ndpipe"});
+  const nlohmann::json recipe = spec({"--recipe", "ndpipe"});
   EXPECT_EQ(recipe.at("epochs"), 30);
   EXPECT_EQ(recipe.at("batch"), 1024);
   EXPECT_EQ(recipe.at("promote"), "rule");
   EXPECT_FALSE(recipe.contains("lost_after")) << "the Tuner's own";
-  const Json mine = spec({"-e", "2", "--recipe", "ndpipe", "--weight-decay", "0"});
+  const nlohmann::json mine = spec({"-e", "2", "--recipe", "ndpipe", "--weight-decay", "0"});
   EXPECT_EQ(mine.at("epochs"), 2);
   EXPECT_EQ(mine.at("weight_decay"), 0);
   EXPECT_EQ(mine.at("batch"), 1024);
   EXPECT_EQ(mine.at("sched"), "ndpipe");
-  const Json steps = spec({"--clip-norm", "2.5", "--accumulate", "4", "--ema", "0.75"});
+  const nlohmann::json steps = spec({"--clip-norm", "2.5", "--accumulate", "4", "--ema", "0.75"});
   EXPECT_EQ(steps.at("ema"), 0.75);
   EXPECT_EQ(steps.at("clip_norm"), 2.5);
   EXPECT_EQ(steps.at("accumulate"), 4);
-  const Json rates = spec({"--sched", "exponential", "--warmup", "0.5"});
+  const nlohmann::json rates = spec({"--sched", "exponential", "--warmup", "0.5"});
   EXPECT_EQ(rates.at("sched"), "exponential");
   EXPECT_EQ(rates.at("warmup"), 0.5);
   EXPECT_EQ(spec({"--best", "loss"}).at("best"), "loss");
@@ -260,7 +263,7 @@ TEST_F(SiteTest, FlagsGoOverARecipeAndTheRuleIsTheDefault) {
 TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   draw_photos(4);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  const Json site = up_json(1);
+  const nlohmann::json site = up_json(1);
   ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--stores", "2"});
   EXPECT_EQ(ask(site, {"job", "cancel", "1"}).at("state"), "cancelled");
   EXPECT_EQ(ask(site, {"job", "ls"}).at(0).at("message"), "on request");
@@ -268,7 +271,7 @@ TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   const Outcome none = run({"job", "resume", "1", "--stores", "0", "--http", site.at("http")});
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.err, HasSubstr("stores 0: from 1 to 10000"));
-  const Json resumed =
+  const nlohmann::json resumed =
       ask(site, {"job", "resume", "1", "--stores", "3", "--store-timeout", "30", "--lost-after",
                  "9", "--disk", "2G", "--memory", "1G", "--allow-missing"});
   EXPECT_EQ(resumed.at("spec").at("stores"), 3);
@@ -283,32 +286,32 @@ TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
 TEST_F(SiteTest, UpASecondTimeRepeatsWhatItWasStartedWithAndPhotoCountsAreRightAtOnce) {
   constexpr int kPhotos = 30;
   draw_photos(kPhotos);
-  const auto expect_photos = [&](const Json& site) {
-    const Json stores = ask(site, {"store", "ls"});
+  const auto expect_photos = [&](const nlohmann::json& site) {
+    const nlohmann::json stores = ask(site, {"store", "ls"});
     ASSERT_EQ(stores.size(), 3U);
     int photos = 0;
-    for (const Json& s : stores) photos += s.at("photos").get<int>();
+    for (const nlohmann::json& s : stores) photos += s.at("photos").get<int>();
     EXPECT_EQ(photos, kPhotos) << stores;
   };
   expect_photos(up_json(3));
   Outcome again = run({"up", "site", "--json"});
   ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(Json::parse(again.out).at("started"), 0);
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("started"), 0);
   ASSERT_EQ(run({"down", "site"}).code, 0);
 
   again = run({"up", "site", "--json"});
   ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(Json::parse(again.out).at("started"), 4);
-  EXPECT_THAT(again.err, testing::AllOf(HasSubstr("as before: --stores 3"), HasSubstr("photos")));
-  expect_photos(Json::parse(again.out));
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("started"), 4);
+  EXPECT_THAT(again.err, ::testing::AllOf(HasSubstr("as before: --stores 3"), HasSubstr("photos")));
+  expect_photos(nlohmann::json::parse(again.out));
   ASSERT_EQ(run({"down", "site"}).code, 0);
 
   again = run({"up", "site", "--json", "--stores", "2"});
   ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(Json::parse(again.out).at("started"), 3);
+  EXPECT_EQ(nlohmann::json::parse(again.out).at("started"), 3);
   EXPECT_THAT(again.err,
-              testing::AllOf(HasSubstr("from now on --stores 2"), HasSubstr("before --stores 3"),
-                             HasSubstr("jobs do without store3")));
+              ::testing::AllOf(HasSubstr("from now on --stores 2"), HasSubstr("before --stores 3"),
+                               HasSubstr("jobs do without store3")));
 }
 
 TEST_F(SiteTest, AFailedUpIsNotRepeated) {
@@ -328,8 +331,8 @@ TEST_F(SiteTest, AJobThatLeftAStoreOutNamesItAndExitsWith3) {
   ASSERT_EQ(run({"store", "drain", "store2", "--http", http}).code, 0);
   Outcome o = run(train);
   EXPECT_EQ(o.code, 3) << o.err;
-  EXPECT_THAT(o.err, testing::AllOf(HasSubstr("begins without store2 ("), HasSubstr("drained)")));
-  EXPECT_THAT(o.out, testing::ContainsRegex("left out +store2: [1-9][0-9]* photos, drained"));
+  EXPECT_THAT(o.err, ::testing::AllOf(HasSubstr("begins without store2 ("), HasSubstr("drained)")));
+  EXPECT_THAT(o.out, ::testing::ContainsRegex("left out +store2: [1-9][0-9]* photos, drained"));
   ASSERT_EQ(run({"store", "drain", "store2", "--undo", "--http", http}).code, 0);
   o = run(train);
   EXPECT_EQ(o.code, 0) << o.err;
@@ -363,15 +366,16 @@ TEST_F(SiteTest, AnotherNumberOfStoresIsRefusedWhileItIsUp) {
   const Outcome o = up(2);
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err,
-              testing::AllOf(HasSubstr("up with other settings"), HasSubstr("ndtrain down")));
+              ::testing::AllOf(HasSubstr("up with other settings"), HasSubstr("ndtrain down")));
   EXPECT_TRUE(cli::is_running(process("store1")));
 }
 
 TEST_F(SiteTest, WhenOneCannotStartItSaysWhyAndNothingStaysBehind) {
   const Outcome o = up(2, {"--photos", "nowhere"});
   EXPECT_EQ(o.code, 1);
-  EXPECT_THAT(o.err, testing::AllOf(HasSubstr("store"), HasSubstr("has ended"),
-                                    HasSubstr("no directory of photos at"), HasSubstr("nowhere")));
+  EXPECT_THAT(o.err,
+              ::testing::AllOf(HasSubstr("store"), HasSubstr("has ended"),
+                               HasSubstr("no directory of photos at"), HasSubstr("nowhere")));
   EXPECT_FALSE(real_fs().exists(at("site/up.json")));
   EXPECT_THAT(real_fs().read(at("site/tuner.log")).or_throw(), HasSubstr("stopped"));
 }
@@ -382,8 +386,8 @@ TEST_F(SiteTest, StoresWithoutASharedDirectoryGetOneEach) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_TRUE(real_fs().exists(at("site/store1/photos")));
   EXPECT_THAT(o.out,
-              testing::AllOf(HasSubstr("site/store1/photos and so on, a directory per class"),
-                             HasSubstr("--http 127.0.0.1:")));
+              ::testing::AllOf(HasSubstr("site/store1/photos and so on, a directory per class"),
+                               HasSubstr("--http 127.0.0.1:")));
 }
 
 // SIGKILL of the Tuner and of a store again and again, while people upload.
@@ -391,13 +395,13 @@ TEST_F(SiteTest, NoUploadThatWasAnsweredIsLostOrHeardOfTwiceWhoeverIsKilled) {
   constexpr int kTrained = 24;
   draw_photos(kTrained);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  Json site = up_json(1);
+  nlohmann::json site = up_json(1);
   EXPECT_EQ(ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "--stores",
                        "1", "-e", "1", "--follow"})
                 .at("state"),
             "done");
   std::mutex mutex;
-  std::map<std::string, Json> answers;  // by id
+  std::map<std::string, nlohmann::json> answers;  // by id
   std::string address = site.at("http");
   std::atomic<int> next = 100;
   const auto client = [&](const std::stop_token& stop) {
@@ -415,7 +419,7 @@ TEST_F(SiteTest, NoUploadThatWasAnsweredIsLostOrHeardOfTwiceWhoeverIsKilled) {
         r = HttpClient(url.substr(7, url.rfind('/') - 7)).post("/photos", file, "image/jpeg");
       }
       if (!r.ok() || r->status >= 300) continue;  // killed, or nobody here yet
-      const Json json = Json::parse(r->body);
+      const nlohmann::json json = nlohmann::json::parse(r->body);
       const std::lock_guard lock(mutex);
       answers[json.at("id")] = json;
     }

@@ -14,11 +14,10 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class SiteVerbs : public testing_cli::SiteTest {
  protected:
@@ -48,14 +47,17 @@ class SiteVerbs : public testing_cli::SiteTest {
     }
     db->put_labels(said).or_throw();
   }
-  Json job(int number) const { return ask(site_, {"job", "show", std::to_string(number)}); }
+  nlohmann::json job(int number) const {
+    return ask(site_, {"job", "show", std::to_string(number)});
+  }
   bool is_away(const std::string& name) const {
-    const Json stores = ask(site_, {"store", "ls"});
-    return std::ranges::any_of(
-        stores, [&](const Json& s) { return s.at("store") == name && s.at("here") == false; });
+    const nlohmann::json stores = ask(site_, {"store", "ls"});
+    return std::ranges::any_of(stores, [&](const nlohmann::json& s) {
+      return s.at("store") == name && s.at("here") == false;
+    });
   }
 
-  Json site_;
+  nlohmann::json site_;
 };
 
 TEST_F(SiteVerbs, AJobThatWaitsForAStoreBeginsWithoutItOnStartNow) {
@@ -70,7 +72,7 @@ TEST_F(SiteVerbs, AJobThatWaitsForAStoreBeginsWithoutItOnStartNow) {
   o = run_at({"job", "show", "1", "--follow"});
   EXPECT_EQ(o.code, 3) << o.err;
   EXPECT_THAT(o.err, HasSubstr("begins without waiting for stores that are not ready, on request"));
-  EXPECT_THAT(o.out, testing::ContainsRegex("left out +store2: [1-9]"));
+  EXPECT_THAT(o.out, ::testing::ContainsRegex("left out +store2: [1-9]"));
   o = run_at({"job", "start-now", "1"});
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, HasSubstr("job 1 waits for no store"));
@@ -141,7 +143,7 @@ TEST_F(SiteVerbs, PhotosLikeOneAreNamedNearestFirst) {
   ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
   ask(site_, {"job", "submit", "relabel", "--follow"});
   const std::string photo = "store1/c0/0.jpg";
-  const Json by_path = ask(site_, {"photos", "like", photo, "-k", "3"});
+  const nlohmann::json by_path = ask(site_, {"photos", "like", photo, "-k", "3"});
   ASSERT_EQ(by_path.at("photos").size(), 3U);
   EXPECT_EQ(by_path["photos"][0].at("path"), photo);
   EXPECT_EQ(by_path.at("searched"), 8);
@@ -183,16 +185,16 @@ TEST_F(SiteVerbs, APhotoIsInTheTrashUntilItIsRestoredAndThenAsItWas) {
   EXPECT_THAT(run_at({"photos", "rm", photo, "--now", "--dry-run"}).out,
               HasSubstr(photo + " would be deleted for good"));
   EXPECT_EQ(exported(), before);
-  EXPECT_EQ(ask(site_, {"photos", "trash"}), Json::array());
+  EXPECT_EQ(ask(site_, {"photos", "trash"}), nlohmann::json::array());
 
   o = run_at({"photos", "rm", photo, "--keep", "12h"});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr(photo + " is in the trash until "));
   ASSERT_TRUE(comes([&] { return exported().find(photo) == std::string::npos; })) << exported();
   EXPECT_TRUE(real_fs().exists(at("photos/c0/0.jpg"))) << "its file is not touched";
-  const Json trash = ask(site_, {"photos", "trash"});
+  const nlohmann::json trash = ask(site_, {"photos", "trash"});
   ASSERT_EQ(trash.size(), 1U);
-  EXPECT_EQ(trash[0].at("paths"), Json::array({photo}));
+  EXPECT_EQ(trash[0].at("paths"), nlohmann::json::array({photo}));
   EXPECT_EQ(trash[0].at("until").get<int64_t>() - trash[0].at("since").get<int64_t>(), 12 * 3600);
   EXPECT_THAT(run_at({"photos", "trash"}).out, HasSubstr(photo));
   ask(site_, {"job", "submit", "relabel", "--follow"});
@@ -212,7 +214,7 @@ TEST_F(SiteVerbs, APhotoThatCannotBeReadEndsARelabellingWithExit3) {
   begin(8, 1);
   const Outcome o = run_at({"job", "submit", "relabel", "-m", "m.onnx", "--follow"});
   EXPECT_EQ(o.code, 3) << o.err;
-  EXPECT_THAT(o.out, testing::ContainsRegex("\nleft_out +1\n"));
+  EXPECT_THAT(o.out, ::testing::ContainsRegex("\nleft_out +1\n"));
   EXPECT_THAT(o.out, HasSubstr("without 1 photo of its stores: unreadable"));
   EXPECT_EQ(job(1).at("result").at("labelled"), 8);
 }
@@ -220,7 +222,7 @@ TEST_F(SiteVerbs, APhotoThatCannotBeReadEndsARelabellingWithExit3) {
 TEST_F(SiteVerbs, ADryRunOfARelabellingLabelsNothing) {
   begin(8, 1);
   ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
-  const Json said = ask(site_, {"job", "submit", "relabel", "--dry-run", "--follow"});
+  const nlohmann::json said = ask(site_, {"job", "submit", "relabel", "--dry-run", "--follow"});
   EXPECT_EQ(said.at("state"), "done");
   EXPECT_EQ(said.at("result").at("to_label"), 8);
   EXPECT_FALSE(said.at("result").contains("labelled"));
@@ -237,11 +239,11 @@ TEST_F(SiteVerbs, AccuracyWithoutValidationIsADashAndNullInJson) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, HasSubstr("0 for validation: there will be no accuracy"));
   for (const char* key : {"top1", "top5", "val_loss"}) {
-    EXPECT_THAT(o.out, testing::ContainsRegex(std::string("\n") + key + " +-\n"));
+    EXPECT_THAT(o.out, ::testing::ContainsRegex(std::string("\n") + key + " +-\n"));
     EXPECT_TRUE(job(1).at("result").at(key).is_null()) << key;
   }
   EXPECT_THAT(run_at({"job", "ls"}).out, HasSubstr("top-1 -"));
-  EXPECT_THAT(run_at({"model", "ls"}).out, testing::ContainsRegex("\n +1 .* - "));
+  EXPECT_THAT(run_at({"model", "ls"}).out, ::testing::ContainsRegex("\n +1 .* - "));
 }
 
 TEST_F(SiteVerbs, LaterRunsLearnLessWhenDampedAndEachHasItsBound) {
@@ -252,8 +254,8 @@ TEST_F(SiteVerbs, LaterRunsLearnLessWhenDampedAndEachHasItsBound) {
   ASSERT_EQ(o.code, 0) << o.err;
   // Of three runs, (N - run/2) / N with runs counted from 0: 1, 5/6 and 2/3.
   const std::string rows = real_fs().read(at("site/tuner/jobs/1/run/results.csv")).or_throw();
-  EXPECT_THAT(rows, testing::ContainsRegex("\n1,[^\n]*,0.03,[^\n]*\n2,[^\n]*,0.025,[^\n]*\n"
-                                           "3,[^\n]*,0.02,"));
+  EXPECT_THAT(rows, ::testing::ContainsRegex("\n1,[^\n]*,0.03,[^\n]*\n2,[^\n]*,0.025,[^\n]*\n"
+                                             "3,[^\n]*,0.02,"));
   // NDPipe, lemma 5.2: sqrt(ln(2 parameters / theta) / (2 photos)), theta 0.05.
   constexpr double kParameters = 2 * 64 + 2;
   int photos = 0;
@@ -289,7 +291,7 @@ TEST_F(SiteVerbs, AJobIsTrainedByTheFlagsOfTrain) {
   const auto train = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
                                "-b", "4", "--deterministic", "--follow", "--no-publish"});
-    const Json result = ask(site_, more).at("result");
+    const nlohmann::json result = ask(site_, more).at("result");
     const std::string run = fmt::format("site/tuner/jobs/{}/run/model.onnx", ++jobs);
     return std::pair(real_fs().read(at(run)).or_throw(), result);
   };
@@ -334,9 +336,9 @@ TEST_F(SiteVerbs, AJobIsTrainedOnThePhotosThatAreChosen) {
                                "-e", "1", "--follow", "--no-publish"});
     return ask(site_, more).at("result");
   };
-  const Json all = train({});
+  const nlohmann::json all = train({});
   const auto photos = all.at("train_photos").get<int64_t>();
-  const Json few = train({"--sample", "5"});
+  const nlohmann::json few = train({"--sample", "5"});
   EXPECT_EQ(few.at("train_photos"), 5);
   EXPECT_EQ(few.at("val_photos"), all.at("val_photos"));
   const auto one = train({"--label", "c1"}).at("train_photos").get<int64_t>();
@@ -382,17 +384,18 @@ TEST_F(SiteVerbs, BenchesOfHttpAskARunningSite) {
     words.push_back("--json");
     const Outcome o = run(words);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out);
+    return nlohmann::json::parse(o.out);
   };
-  const Json http = bench({"http", tuner, "--slow", "20", "--seconds", "1"});
+  const nlohmann::json http = bench({"http", tuner, "--slow", "20", "--seconds", "1"});
   EXPECT_EQ(http.at("unanswered"), 0);
   EXPECT_GT(http.at("asked"), 0);
   EXPECT_GE(http.at("dialled"), 20);
-  const Json upload = bench({"upload", store, "--photos", "photos", "-c", "2", "--seconds", "0.5"});
+  const nlohmann::json upload =
+      bench({"upload", store, "--photos", "photos", "-c", "2", "--seconds", "0.5"});
   // Kept: without a version in force there is no label to answer with.
   EXPECT_GT(upload.at("answers").at("202"), 0) << upload;
   // The one of number i is due after i / rate seconds; each client may have one under way.
-  const Json paced =
+  const nlohmann::json paced =
       bench({"upload", store, "--photos", "photos", "-c", "2", "--seconds", "1", "--rate", "10"});
   EXPECT_LE(paced.at("answers").at("202"), 12) << paced;
   EXPECT_GE(paced.at("seconds"), 1) << paced;
@@ -408,20 +411,21 @@ TEST_F(SiteVerbs, AJobSaysWhichClassesFallAndWhyNothingWasPredicted) {
   begin(12, 1);
   (void)ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
   Outcome o = run_at({"job", "show", "1"});
-  EXPECT_THAT(o.out, AllOf(testing::ContainsRegex("not predicted +no fine-tuning with this model"),
-                           Not(HasSubstr(" falls")), Not(HasSubstr("predicted by"))));
+  EXPECT_THAT(o.out,
+              AllOf(::testing::ContainsRegex("not predicted +no fine-tuning with this model"),
+                    Not(HasSubstr(" falls")), Not(HasSubstr("predicted by"))));
   (void)ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
   EXPECT_EQ(run({"down", "site"}).code, 0);
   const std::string path = at("site/tuner/jobs/2/job.json");
-  Json record = Json::parse(real_fs().read(path).or_throw());
+  nlohmann::json record = nlohmann::json::parse(real_fs().read(path).or_throw());
   record.erase("checksum");
   const auto fall = [](const char* name, int photos, int before, int after, bool beyond) {
-    return Json{{"class", name},
-                {"photos", photos},
-                {"before", before},
-                {"after", after},
-                {"chance", beyond ? 0.01 : 0.5},
-                {"beyond_chance", beyond}};
+    return nlohmann::json{{"class", name},
+                          {"photos", photos},
+                          {"before", before},
+                          {"after", after},
+                          {"chance", beyond ? 0.01 : 0.5},
+                          {"beyond_chance", beyond}};
   };
   record["result"]["class_falls"] = {fall("c0", 10, 10, 1, true), fall("c1", 4, 4, 3, false)};
   publish(real_fs(), path, record.dump()).or_throw();
@@ -456,7 +460,7 @@ TEST_F(SiteVerbs, JobsAndVersionsHaveNamesNotesAndTags) {
   EXPECT_EQ(run_at({"job", "tag", "x", "+x"}).code, 2);
   EXPECT_EQ(run_at({"job", "submit", "eval", "--tag", "a b"}).code, 2);
   // The run of the job has the job's; they are changed at the Tuner.
-  const Json runs = Json::parse(run({"runs", "ls", "site", "--json"}).out);
+  const nlohmann::json runs = nlohmann::json::parse(run({"runs", "ls", "site", "--json"}).out);
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs.at(0).at("job"), 1);
   EXPECT_EQ(runs.at(0).at("name"), "Rosen");
@@ -467,7 +471,7 @@ TEST_F(SiteVerbs, JobsAndVersionsHaveNamesNotesAndTags) {
   ASSERT_EQ(run({"down", "site"}).code, 0);
   site_ = up_json(1);
   EXPECT_EQ(job(1).at("note"), "second");
-  EXPECT_EQ(ask(site_, {"model", "ls"}).at(0).at("tags"), Json({"y"}));
+  EXPECT_EQ(ask(site_, {"model", "ls"}).at(0).at("tags"), nlohmann::json({"y"}));
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
 using Words = std::vector<std::string>;
 

@@ -9,8 +9,8 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
 
 class TlsRanks : public testing_cli::RanksTest {
@@ -177,7 +177,7 @@ TEST_F(TlsRanks, InTheClearEverywhereWhereThatIsAskedFor) {
   EXPECT_EQ(second.code, 0) << second.err;
   const Outcome o = end_of(first, "rank0");
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_THAT(o.err, testing::Not(HasSubstr("encrypted")));
+  EXPECT_THAT(o.err, ::testing::Not(HasSubstr("encrypted")));
 }
 
 TEST_F(TlsRanks, AUnixSocketNeedsNothing) {

@@ -16,12 +16,11 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
-using testing::StartsWith;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class TokenVerbs : public testing_cli::ProgramTest {
  protected:
@@ -41,14 +40,14 @@ TEST_F(TokenVerbs, MakeListAndRevoke) {
   EXPECT_THAT(made.err, HasSubstr("without a token"));
   EXPECT_THAT(token({"new", "ann"}).err, HasSubstr("there is a token ann already"));
   const Outcome bob = token({"new", "bob", "--collection", "attic", "--json"});
-  EXPECT_EQ(Json::parse(bob.out).at("collection"), "attic");
+  EXPECT_EQ(nlohmann::json::parse(bob.out).at("collection"), "attic");
   EXPECT_THAT(bob.err, Not(HasSubstr("from now on")));
   const Outcome carl = token({"new", "carl", "--role", "labeller", "--task", "mood", "--json"});
-  EXPECT_EQ(Json::parse(carl.out).at("task"), "mood") << carl.err;
+  EXPECT_EQ(nlohmann::json::parse(carl.out).at("task"), "mood") << carl.err;
 
   EXPECT_EQ(token({"revoke", "bob"}).code, 0);
   EXPECT_THAT(token({"revoke", "bob"}).err, HasSubstr("there is no token 'bob'"));
-  const Json all = Json::parse(token({"ls", "--json"}).out);
+  const nlohmann::json all = nlohmann::json::parse(token({"ls", "--json"}).out);
   ASSERT_EQ(all.size(), 3U);
   EXPECT_EQ(all[0].at("task"), "");
   EXPECT_EQ(all[2].at("task"), "mood");

@@ -15,11 +15,10 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class TrainProgram : public testing_cli::ProgramTest {
  protected:
@@ -52,7 +51,7 @@ TEST_F(TrainProgram, EvalSaysHowGoodEachClassIs) {
   ASSERT_EQ(train("run", {"-e", "1"}).code, 0);
   const Outcome o = run({"eval", "run", "--data", "photos", "--json", "--confusion", "m.csv"});
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json json = Json::parse(o.out);
+  const nlohmann::json json = nlohmann::json::parse(o.out);
   int64_t m[2][2] = {};
   ASSERT_EQ(
       std::sscanf(real_fs().read(at("m.csv")).or_throw().c_str(),
@@ -60,7 +59,7 @@ TEST_F(TrainProgram, EvalSaysHowGoodEachClassIs) {
       4);
   double sum = 0;
   for (const int c : {0, 1}) {
-    const Json& quality = json.at("classes").at(static_cast<size_t>(c));
+    const nlohmann::json& quality = json.at("classes").at(static_cast<size_t>(c));
     EXPECT_EQ(quality.at("class"), "c" + std::to_string(c));
     EXPECT_EQ(quality.at("photos"), m[c][0] + m[c][1]);
     const auto right = static_cast<double>(m[c][c]);
@@ -74,23 +73,23 @@ TEST_F(TrainProgram, EvalSaysHowGoodEachClassIs) {
   EXPECT_THAT(
       run({"eval", "run", "--data", "photos"}).out,
       AllOf(HasSubstr("macro_f1 "), HasSubstr("class  photos  precision  recall      F1\nc0 "),
-            testing::Not(HasSubstr("classes"))));
+            ::testing::Not(HasSubstr("classes"))));
   EXPECT_THAT(real_fs().read(at("run/report.html")).or_throw(),
               AllOf(HasSubstr("validation macro F1"), HasSubstr("<th>precision</th>")));
 }
 
 TEST_F(TrainProgram, CalibratesWithoutChangingAPrediction) {
-  const Json plain = Json::parse(train("plain", {"-e", "3", "--json"}).out);
+  const nlohmann::json plain = nlohmann::json::parse(train("plain", {"-e", "3", "--json"}).out);
   const Outcome o = train("fitted", {"-e", "3", "--calibrate", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json fitted = Json::parse(o.out);
+  const nlohmann::json fitted = nlohmann::json::parse(o.out);
   EXPECT_TRUE(plain.at("temperature").is_null());
   EXPECT_GT(fitted.at("temperature").get<double>(), 0.04);
   EXPECT_EQ(fitted.at("top1"), plain.at("top1"));
   EXPECT_THAT(o.err, HasSubstr("the classifier is divided by a temperature of "));
   EXPECT_NE(bytes("fitted/model.onnx"), bytes("plain/model.onnx"));
   const auto evaluated = [&](const std::string& name) {
-    return Json::parse(run({"eval", name, "--data", "photos", "--json"}).out);
+    return nlohmann::json::parse(run({"eval", name, "--data", "photos", "--json"}).out);
   };
   EXPECT_EQ(evaluated("fitted").at("classes"), evaluated("plain").at("classes"));
   const Outcome none = train("none", {"-e", "1", "--val-split", "0", "--calibrate"});
@@ -103,11 +102,12 @@ TEST_F(TrainProgram, WithoutValidationThereIsNoAccuracy) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, AllOf(HasSubstr("24 photos to train on, 0 to validate: there will be no"),
                            HasSubstr("no photo validated")));
-  EXPECT_THAT(o.err, testing::ContainsRegex("loss [0-9.]+ \\(top-1 [0-9.]+, top-5 1.0000\\)"));
+  EXPECT_THAT(o.err, ::testing::ContainsRegex("loss [0-9.]+ \\(top-1 [0-9.]+, top-5 1.0000\\)"));
   for (const char* key : {"top1", "top5", "val_loss"}) {
-    EXPECT_THAT(o.out, testing::ContainsRegex(std::string("(^|\n)") + key + " +-\n"));
+    EXPECT_THAT(o.out, ::testing::ContainsRegex(std::string("(^|\n)") + key + " +-\n"));
   }
-  const Json json = Json::parse(train("again", {"-e", "1", "--val-split", "0", "--json"}).out);
+  const nlohmann::json json =
+      nlohmann::json::parse(train("again", {"-e", "1", "--val-split", "0", "--json"}).out);
   EXPECT_TRUE(json.at("top1").is_null()) << json;
 }
 
@@ -318,8 +318,8 @@ TEST_F(TrainProgram, PatienceEndsItWhenTheAccuracyRisesNoMore) {
   // So small a learning rate changes nothing.
   const Outcome o = train("run", {"-e", "9", "--patience", "2", "--lr", "1e-12", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_EQ(Json::parse(o.out).at("epochs"), 3);
-  EXPECT_EQ(Json::parse(o.out).at("best_epoch"), 1);
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("epochs"), 3);
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("best_epoch"), 1);
 }
 
 // By a rate at which the loss goes on falling when no more photos can be right.
@@ -336,16 +336,16 @@ TEST_F(TrainProgram, TheBestEpochIsThatOfTheMetricThatIsAskedFor) {
     std::vector<double> losses;
     std::istringstream lines(rows);
     for (std::string line; std::getline(lines, line);) {
-      losses.push_back(Json::parse(line).at("val_loss"));
+      losses.push_back(nlohmann::json::parse(line).at("val_loss"));
     }
     ASSERT_EQ(losses.size(), 6U) << rows;
     const auto least = std::min_element(losses.begin(), losses.end());
     if (metric == "loss") {
-      EXPECT_EQ(Json::parse(o.out).at("best_epoch"), least - losses.begin() + 1) << rows;
-      EXPECT_NEAR(Json::parse(o.out).at("val_loss").get<double>(), *least, 1e-6);
+      EXPECT_EQ(nlohmann::json::parse(o.out).at("best_epoch"), least - losses.begin() + 1) << rows;
+      EXPECT_NEAR(nlohmann::json::parse(o.out).at("val_loss").get<double>(), *least, 1e-6);
     }
     if (metric == "top5") {
-      EXPECT_EQ(Json::parse(o.out).at("best_epoch"), 1) << "of two classes";
+      EXPECT_EQ(nlohmann::json::parse(o.out).at("best_epoch"), 1) << "of two classes";
     }
   }
   Outcome o = train("loss", {"-e", "7", "--deterministic", "--lr", "0.01", "--resume"});
@@ -375,7 +375,7 @@ TEST_F(TrainProgram, FeaturesAreKeptAsTheCacheDtypeSays) {
   const auto feature_bytes = [&](const std::string& dtype) -> int64_t {
     const Outcome o = train("run" + dtype, {"-e", "1", "--cache-dtype", dtype, "--json"});
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out).at("feature_bytes");
+    return nlohmann::json::parse(o.out).at("feature_bytes");
   };
   EXPECT_EQ(feature_bytes("f32"), 2 * feature_bytes("f16"));
   EXPECT_EQ(train("run", {"--cache-dtype", "f64"}).code, 2);
@@ -388,10 +388,10 @@ TEST_F(TrainProgram, ASetOfWhichNoPhotoCanBeReadHasNoAccuracy) {
   const std::vector<std::string> eval = {"eval", "run", "--data", "torn"};
   const Outcome o = run(eval);
   EXPECT_EQ(o.code, 3) << o.err;
-  EXPECT_THAT(o.out, testing::ContainsRegex("(^|\n)top1 +-\n"));
+  EXPECT_THAT(o.out, ::testing::ContainsRegex("(^|\n)top1 +-\n"));
   std::vector<std::string> as_json = eval;
   as_json.emplace_back("--json");
-  const Json json = Json::parse(run(as_json).out);
+  const nlohmann::json json = nlohmann::json::parse(run(as_json).out);
   EXPECT_TRUE(json.at("top1").is_null()) << json;
   EXPECT_TRUE(json.at("top5").is_null()) << json;
 }
@@ -400,20 +400,20 @@ TEST_F(TrainProgram, TheCacheShrinksToItsBudgetByWholeExtractors) {
   for (const char* dtype : {"f32", "f16"}) {
     ASSERT_EQ(train(std::string("run") + dtype, {"-e", "1", "--cache-dtype", dtype}).code, 0);
   }
-  const auto ls = [&] { return Json::parse(run({"cache", "ls", "--json"}).out); };
-  const Json before = ls();
+  const auto ls = [&] { return nlohmann::json::parse(run({"cache", "ls", "--json"}).out); };
+  const nlohmann::json before = ls();
   ASSERT_EQ(before.at("extractors").size(), 2U);
   const int64_t all = before.at("disk_bytes");
   Outcome o = run({"cache", "gc", "--budget", std::to_string(all)});
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_THAT(o.out, testing::ContainsRegex("extractors_evicted +0\n"));
+  EXPECT_THAT(o.out, ::testing::ContainsRegex("extractors_evicted +0\n"));
   o = run({"cache", "gc", "--budget", std::to_string(all - 1), "--json"});
   EXPECT_EQ(o.code, 0) << o.err;
-  EXPECT_EQ(Json::parse(o.out).at("bytes_before"), all);
-  EXPECT_EQ(Json::parse(o.out).at("extractors_evicted"), 1);
-  const Json after = ls();
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("bytes_before"), all);
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("extractors_evicted"), 1);
+  const nlohmann::json after = ls();
   ASSERT_EQ(after.at("extractors").size(), 1U);
-  EXPECT_EQ(after.at("disk_bytes"), Json::parse(o.out).at("bytes_after"));
+  EXPECT_EQ(after.at("disk_bytes"), nlohmann::json::parse(o.out).at("bytes_after"));
 }
 
 TEST_F(TrainProgram, CachedFeaturesAreSpokenOfWhereThereAreSome) {

@@ -11,11 +11,10 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
 // What a flag is tried with, and what it goes with.
@@ -109,38 +108,39 @@ const std::set<std::string> kOfOthers = {
 
 class TrainingFlags : public testing_cli::SiteTest {
  protected:
-  std::vector<Json> flags(const std::string& verb) const {
+  std::vector<nlohmann::json> flags(const std::string& verb) const {
     Words words = {"help"};
     for (const std::string& word : verb == "finetune" ? Words{verb} : Words{"job", "submit"}) {
       words.push_back(word);
     }
     return options(words);
   }
-  std::vector<Json> options(Words words) const {
+  std::vector<nlohmann::json> options(Words words) const {
     words.emplace_back("--json");
     const Outcome o = run(words);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out).at("options").get<std::vector<Json>>();
+    return nlohmann::json::parse(o.out).at("options").get<std::vector<nlohmann::json>>();
   }
-  static bool has(const std::vector<Json>& options, const std::string& name) {
-    return std::ranges::any_of(options, [&](const Json& o) { return o.at("name") == name; });
+  static bool has(const std::vector<nlohmann::json>& options, const std::string& name) {
+    return std::ranges::any_of(options,
+                               [&](const nlohmann::json& o) { return o.at("name") == name; });
   }
   // Of a job with these words.
-  Json spec(const Words& more) {
+  nlohmann::json spec(const Words& more) {
     Words words = {"job", "submit", "finetune", "-m", "m.onnx"};
     words.insert(words.end(), more.begin(), more.end());
-    const Json submitted = ask(site_, words);
+    const nlohmann::json submitted = ask(site_, words);
     if (!submitted.is_object()) return {};
     return ask(site_, {"job", "show", std::to_string(submitted.at("job").get<int>())}).at("spec");
   }
 
-  Json site_;
+  nlohmann::json site_;
 };
 
 TEST_F(TrainingFlags, OfTrainAreTakenByJobsOrRefusedWithTheReason) {
   for (const std::string verb : {"finetune", "job submit"}) {
-    const std::vector<Json> taken = flags(verb);
-    for (const Json& option : options({"help", "train"})) {
+    const std::vector<nlohmann::json> taken = flags(verb);
+    for (const nlohmann::json& option : options({"help", "train"})) {
       const std::string name = option.at("name");
       if (has(taken, name)) {
         EXPECT_TRUE(kTrials.contains(name) || kOfOthers.contains(name))
@@ -167,7 +167,7 @@ TEST_F(TrainingFlags, DecideWhatAJobIsAsked) {
                                << "\nmodel m\nover drop\nreference_batch 8\n"
                                   "reference_drop 0.9\nlargest_batch 16\npoint 1 0.9 0.02\n";
   }
-  std::map<Words, Json> plain;  // by what goes with the flag
+  std::map<Words, nlohmann::json> plain;  // by what goes with the flag
   for (const auto& [name, trial] : kTrials) {
     if (!plain.contains(trial.with)) plain[trial.with] = spec(trial.with);
     Words words = trial.with;

@@ -11,9 +11,8 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class TunerGroupVerbs : public testing_cli::SiteTest {
  protected:
@@ -45,19 +44,19 @@ class TunerGroupVerbs : public testing_cli::SiteTest {
   }
   size_t members_here() const { return ask(site_, {"tuner", "members"}).size(); }
 
-  Json submit(const std::string& epochs, std::vector<std::string> more) const {
+  nlohmann::json submit(const std::string& epochs, std::vector<std::string> more) const {
     std::vector<std::string> words = {
         "job",  "submit",  "finetune", "-m",     "m.onnx", "--freeze", "layer1", "--epochs",
         epochs, "--batch", "12",       "--runs", "2",      "--shards", "6",      "--no-publish"};
     words.insert(words.end(), more.begin(), more.end());
     return ask(site_, words);
   }
-  Json job(const Json& submitted) const {
+  nlohmann::json job(const nlohmann::json& submitted) const {
     return ask(site_, {"job", "show", std::to_string(submitted.at("job").get<int>())});
   }
-  Json result(const Json& submitted) const {
+  nlohmann::json result(const nlohmann::json& submitted) const {
     EXPECT_TRUE(comes([&] { return job(submitted).at("state") != "running"; }));
-    const Json j = job(submitted);
+    const nlohmann::json j = job(submitted);
     EXPECT_EQ(j.at("state"), "done") << j;
     return j.at("result");
   }
@@ -65,38 +64,39 @@ class TunerGroupVerbs : public testing_cli::SiteTest {
     return HttpClient(site_.at("http").get<std::string>()).get("/metrics").or_throw().body;
   }
 
-  Json site_;
+  nlohmann::json site_;
   std::map<std::string, pid_t> members_;
 };
 
 TEST_F(TunerGroupVerbs, AMemberThatIsKilledLeavesTheWeightsThatOneTunerTrains) {
-  const Json alone = submit("40", {"--follow"});
+  const nlohmann::json alone = submit("40", {"--follow"});
   join("m1");
   join("m2");
   ASSERT_TRUE(comes([&] { return members_here() == 2; })) << said_by("m1");
   EXPECT_THAT(run({"tuner", "members", "--http", site_.at("http")}).out, HasSubstr("m2"));
-  const Json three = submit("40", {"--tuners", "3", "--sync", "auto"});
+  const nlohmann::json three = submit("40", {"--tuners", "3", "--sync", "auto"});
   ASSERT_TRUE(comes([&] {
     return metrics().find("\nndtrain_training_tuners 3") != std::string::npos;
   })) << said_by("m1");
   kill_one("m1");
-  const Json by_three = result(three);
+  const nlohmann::json by_three = result(three);
   EXPECT_EQ(by_three.at("model_id"), alone.at("result").at("model_id"));
   EXPECT_EQ(by_three.at("tuners"), 3);
-  EXPECT_EQ(by_three.value("lost_tuners", Json()), Json({"m1"}));
+  EXPECT_EQ(by_three.value("lost_tuners", nlohmann::json()), nlohmann::json({"m1"}));
   EXPECT_THAT(metrics(), HasSubstr("\nndtrain_training_lost 1"));
   EXPECT_THAT(metrics(), HasSubstr("\nndtrain_training_tuners 2"));
   EXPECT_THAT(said_by("m2"), HasSubstr("trained to its end"));
 }
 
 TEST_F(TunerGroupVerbs, AJobThatIsPausedGoesOnWithMoreTuners) {
-  const Json alone = submit("60", {"--follow"});
-  const Json one = submit("60", {"--sync", "dear"});
+  const nlohmann::json alone = submit("60", {"--follow"});
+  const nlohmann::json one = submit("60", {"--sync", "dear"});
   ASSERT_TRUE(comes([&] { return job(one).at("state") == "running"; }));
   ask(site_, {"job", "pause", "2"});
   join("m1");
   ASSERT_TRUE(comes([&] { return members_here() == 1; })) << said_by("m1");
-  const Json resumed = ask(site_, {"job", "resume", "2", "--tuners", "2", "--sync", "wfbp"});
+  const nlohmann::json resumed =
+      ask(site_, {"job", "resume", "2", "--tuners", "2", "--sync", "wfbp"});
   EXPECT_EQ(resumed.at("spec").at("tuners"), 2);
   EXPECT_EQ(resumed.at("spec").at("sync"), "wfbp");
   EXPECT_EQ(result(one).at("model_id"), alone.at("result").at("model_id"));
@@ -106,31 +106,32 @@ TEST_F(TunerGroupVerbs, AsStagesThoseThatAreLeftGoOnWhereAMemberIsKilled) {
   join("m1");
   join("m2");
   ASSERT_TRUE(comes([&] { return members_here() == 2; })) << said_by("m1");
-  const Json submitted = submit("40", {"--tuners", "3", "--parallel", "auto", "--sync", "auto"});
+  const nlohmann::json submitted =
+      submit("40", {"--tuners", "3", "--parallel", "auto", "--sync", "auto"});
   EXPECT_EQ(job(submitted).at("spec").at("parallel"), "auto");
-  const Json staged = ask(site_, {"job",
-                                  "submit",
-                                  "finetune",
-                                  "-m",
-                                  "m.onnx",
-                                  "--freeze",
-                                  "layer1",
-                                  "--epochs",
-                                  "200",
-                                  "--batch",
-                                  "12",
-                                  "--runs",
-                                  "2",
-                                  "--no-publish",
-                                  "--tuners",
-                                  "3",
-                                  "--parallel",
-                                  "pipeline",
-                                  "--pipeline-schedule",
-                                  "1f1b",
-                                  "--micro-batches",
-                                  "2"});
-  const Json any = result(submitted);
+  const nlohmann::json staged = ask(site_, {"job",
+                                            "submit",
+                                            "finetune",
+                                            "-m",
+                                            "m.onnx",
+                                            "--freeze",
+                                            "layer1",
+                                            "--epochs",
+                                            "200",
+                                            "--batch",
+                                            "12",
+                                            "--runs",
+                                            "2",
+                                            "--no-publish",
+                                            "--tuners",
+                                            "3",
+                                            "--parallel",
+                                            "pipeline",
+                                            "--pipeline-schedule",
+                                            "1f1b",
+                                            "--micro-batches",
+                                            "2"});
+  const nlohmann::json any = result(submitted);
   EXPECT_EQ(any.at("tuners"), 3);
   EXPECT_EQ(any.at("parallel"), "auto");
   ASSERT_TRUE(comes([&] {
@@ -141,9 +142,9 @@ TEST_F(TunerGroupVerbs, AsStagesThoseThatAreLeftGoOnWhereAMemberIsKilled) {
     return job(staged).value("doing", "").find("epoch") != std::string::npos;
   })) << job(staged);
   kill_one("m1");
-  const Json by_stages = result(staged);
+  const nlohmann::json by_stages = result(staged);
   EXPECT_EQ(by_stages.at("schedule"), "1f1b");
-  EXPECT_EQ(by_stages.value("lost_tuners", Json()), Json({"m1"}));
+  EXPECT_EQ(by_stages.value("lost_tuners", nlohmann::json()), nlohmann::json({"m1"}));
   EXPECT_EQ(by_stages.at("epochs"), 400);
 }
 
@@ -185,71 +186,72 @@ TEST_F(TunerGroupVerbs, BatchesAndDropFollowWhatTunersAndLinksTake) {
 
   join("m1");
   ASSERT_TRUE(comes([&] { return members_here() == 1; })) << said_by("m1");
-  const Json by_two = result(submit("40", asked));
+  const nlohmann::json by_two = result(submit("40", asked));
   EXPECT_GT(by_two.at("decisions"), 0) << by_two;
   EXPECT_EQ(by_two.at("decided_batches").size(), 2U);
-  const Json dry = result(submit("40", with(asked, {"--dry-run", "--largest-batch", "8"})));
+  const nlohmann::json dry =
+      result(submit("40", with(asked, {"--dry-run", "--largest-batch", "8"})));
   EXPECT_EQ(dry.at("decisions"), 0);
-  EXPECT_EQ(dry.at("decided_batches"), Json({8, 8}));
+  EXPECT_EQ(dry.at("decided_batches"), nlohmann::json({8, 8}));
 }
 
 TEST_F(TunerGroupVerbs, OverSlowLinksTheOthersGoOnWhereAMemberIsKilled) {
   join("m1", {"--site", "oslo", "--relay", "--listen", "127.0.0.1:0"});
   join("m2", {"--relay"});
   ASSERT_TRUE(comes([&] { return members_here() == 2; })) << said_by("m1");
-  const Json here = ask(site_, {"tuner", "members"});
+  const nlohmann::json here = ask(site_, {"tuner", "members"});
   EXPECT_EQ(here.at(0).at("site"), "oslo");
   EXPECT_EQ(here.at(1).at("site"), "");
   EXPECT_THAT(run({"tuner", "members", "--http", site_.at("http")}).out,
-              testing::ContainsRegex("m1 .* oslo .*\nm2 .* - "));
-  const Json three = submit("60", {"--tuners",
-                                   "3",
-                                   "--sync",
-                                   "sparse",
-                                   "--compressor",
-                                   "threshold-v",
-                                   "--drop",
-                                   "0.9",
-                                   "--drop-of",
-                                   "fc.weight=0.5",
-                                   "--scan",
-                                   "rotate",
-                                   "--all-gather",
-                                   "ring",
-                                   "--staleness",
-                                   "1",
-                                   "--drain-every",
-                                   "3",
-                                   "--opt",
-                                   "sgd",
-                                   "--wire-dtype",
-                                   "int8",
-                                   "--verify",
-                                   "2",
-                                   "--sparse-momentum",
-                                   "lazy",
-                                   "--pieces"});
+              ::testing::ContainsRegex("m1 .* oslo .*\nm2 .* - "));
+  const nlohmann::json three = submit("60", {"--tuners",
+                                             "3",
+                                             "--sync",
+                                             "sparse",
+                                             "--compressor",
+                                             "threshold-v",
+                                             "--drop",
+                                             "0.9",
+                                             "--drop-of",
+                                             "fc.weight=0.5",
+                                             "--scan",
+                                             "rotate",
+                                             "--all-gather",
+                                             "ring",
+                                             "--staleness",
+                                             "1",
+                                             "--drain-every",
+                                             "3",
+                                             "--opt",
+                                             "sgd",
+                                             "--wire-dtype",
+                                             "int8",
+                                             "--verify",
+                                             "2",
+                                             "--sparse-momentum",
+                                             "lazy",
+                                             "--pieces"});
   ASSERT_TRUE(comes([&] {
     return metrics().find("\nndtrain_training_tuners 3") != std::string::npos;
   })) << said_by("m1");
-  EXPECT_THAT(metrics(), testing::Not(HasSubstr("\nndtrain_training_step_sent_bytes 0\n")));
+  EXPECT_THAT(metrics(), ::testing::Not(HasSubstr("\nndtrain_training_step_sent_bytes 0\n")));
   EXPECT_THAT(metrics(), HasSubstr("\nndtrain_training_link_mbps{direction=\"receive\"} "));
   EXPECT_THAT(metrics(), HasSubstr("\nndtrain_training_step_part_seconds{part=\"backward\"} "));
   EXPECT_TRUE(comes([&] {  // behind the first epoch that has more than one step behind it
     return metrics().find("{part=\"backward\"} 0\n") == std::string::npos;
   })) << metrics();
   kill_one("m1");
-  const Json by_three = result(three);
-  EXPECT_EQ(by_three.value("lost_tuners", Json()), Json({"m1"}));
+  const nlohmann::json by_three = result(three);
+  EXPECT_EQ(by_three.value("lost_tuners", nlohmann::json()), nlohmann::json({"m1"}));
   EXPECT_EQ(by_three.at("regrouped"), 1);
   EXPECT_EQ(by_three.at("sites"), 2);  // that are left
   EXPECT_GT(by_three.at("relayed_bytes"), 0);
   EXPECT_EQ(by_three.at("sync"), "sparse");
   EXPECT_EQ(by_three.at("compressor"), "threshold-v");
   EXPECT_GT(by_three.at("step_sent_bytes").get<double>(), 0);
-  const Json spec = job(three).at("spec");
+  const nlohmann::json spec = job(three).at("spec");
   EXPECT_EQ(spec.at("drop"), 0.9);
-  EXPECT_EQ(spec.at("drop_of"), Json({"fc.weight=0.5"}));
+  EXPECT_EQ(spec.at("drop_of"), nlohmann::json({"fc.weight=0.5"}));
   EXPECT_EQ(spec.at("scan"), "rotate");
   EXPECT_EQ(spec.at("all_gather"), "ring");
   EXPECT_EQ(spec.at("staleness"), 1);
@@ -265,10 +267,10 @@ TEST_F(TunerGroupVerbs, OverSlowLinksTheOthersGoOnWhereAMemberIsKilled) {
 TEST_F(TunerGroupVerbs, WithLocalStepsAndThinMatricesTheyTrainToo) {
   join("m1");
   ASSERT_TRUE(comes([&] { return members_here() == 1; })) << said_by("m1");
-  const Json diloco = submit(
+  const nlohmann::json diloco = submit(
       "3", {"--tuners", "2", "--sync", "diloco", "--inner-steps", "4", "--outer-lr", "0.5",
             "--outer-momentum", "0.8", "--fragments", "2", "--overlap", "1", "--mixing", "0.25"});
-  const Json outer = job(diloco).at("spec");
+  const nlohmann::json outer = job(diloco).at("spec");
   EXPECT_EQ(outer.at("inner_steps"), 4);
   EXPECT_EQ(outer.at("outer_lr"), 0.5);
   EXPECT_EQ(outer.at("outer_momentum"), 0.8);
@@ -276,9 +278,10 @@ TEST_F(TunerGroupVerbs, WithLocalStepsAndThinMatricesTheyTrainToo) {
   EXPECT_EQ(outer.at("overlap"), 1);
   EXPECT_EQ(outer.at("mixing"), 0.25);
   EXPECT_EQ(result(diloco).at("tuners"), 2);
-  const Json local = submit("3", {"--tuners", "2", "--sync", "local"});
+  const nlohmann::json local = submit("3", {"--tuners", "2", "--sync", "local"});
   EXPECT_EQ(result(local).at("sync"), "local");
-  const Json low_rank = submit("3", {"--tuners", "2", "--sync", "powersgd", "--factor-rank", "2"});
+  const nlohmann::json low_rank =
+      submit("3", {"--tuners", "2", "--sync", "powersgd", "--factor-rank", "2"});
   EXPECT_EQ(result(low_rank).at("factor_rank"), 2);
 }
 

@@ -16,7 +16,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
 
 using testing_cli::Outcome;
 using testing_cli::ProgramTest;
@@ -48,31 +47,31 @@ class TunedOnednn : public TuningTest {
     }
     TuningTest::SetUp();
   }
-  Json tune(const std::vector<std::string>& more) const {
+  nlohmann::json tune(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"tune", "--tuning", "t.txt", "--device", "onednn", "--json"};
     words.insert(words.end(), more.begin(), more.end());
     const Outcome o = run(words);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out);
+    return nlohmann::json::parse(o.out);
   }
   std::string numerics(const std::vector<std::string>& more) const {
     std::vector<std::string> words = {"--device", "onednn"};
     words.insert(words.end(), more.begin(), more.end());
     const Outcome o = forward(words);
     EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out).at("numerics");
+    return nlohmann::json::parse(o.out).at("numerics");
   }
 };
 
 TEST_F(TunedOnednn, WhatIsMeasuredOnceIsKeptAndNotMeasuredAgain) {
-  const Json first = tune({"-m", "m.onnx"});
+  const nlohmann::json first = tune({"-m", "m.onnx"});
   EXPECT_GT(first.at("measured"), 0);
   EXPECT_EQ(first.at("measured"), first.at("layers").size());
-  for (const Json& layer : first.at("layers")) {
+  for (const nlohmann::json& layer : first.at("layers")) {
     EXPECT_GT(layer.at("rule_ms"), 0) << layer;
     EXPECT_GT(layer.at("chosen_ms"), 0) << layer;
   }
-  const Json second = tune({"-m", "m.onnx"});
+  const nlohmann::json second = tune({"-m", "m.onnx"});
   EXPECT_EQ(second.at("measured"), 0);
   EXPECT_EQ(second.at("layers").size(), first.at("layers").size());
   const Outcome o = run({"tune", "-m", "m.onnx", "--tuning", "t.txt", "--device", "onednn", "-q"});
@@ -84,7 +83,7 @@ TEST_F(TunedOnednn, WhatIsMeasuredOnceIsKeptAndNotMeasuredAgain) {
 TEST_F(TunedOnednn, TheLayersOfTrainingAreMeasuredWhereThatIsAskedFor) {
   build("larger.onnx", "64");
   EXPECT_THAT(tune({"-m", "larger.onnx"}).dump(), Not(HasSubstr(" changing")));
-  const Json training = tune({"-m", "larger.onnx", "--freeze", "none", "-b", "2"});
+  const nlohmann::json training = tune({"-m", "larger.onnx", "--freeze", "none", "-b", "2"});
   EXPECT_GT(training.at("measured"), 0);
   EXPECT_THAT(training.dump(), HasSubstr(" changing"));
 }

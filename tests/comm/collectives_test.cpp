@@ -26,7 +26,7 @@ Values owned(const RankValues& values, const std::vector<int64_t>& parts) {
 }
 
 // So many ranks, in pieces of so many values.
-class GroupsOf : public testing::TestWithParam<std::tuple<int, size_t>> {
+class GroupsOf : public ::testing::TestWithParam<std::tuple<int, size_t>> {
  protected:
   void run(const std::function<void(Communicator&)>& body) const {
     run_ranks(memory_transports(ranks), {.piece = std::get<1>(GetParam())}, body);
@@ -135,7 +135,8 @@ TEST_P(GroupsOf, EachRankSendsEachWhatIsForIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, GroupsOf,
-                         testing::Combine(testing::Range(1, 18), testing::Values(1, 3, 1 << 18)));
+                         ::testing::Combine(::testing::Range(1, 18),
+                                            ::testing::Values(1, 3, 1 << 18)));
 
 // Shards of the work are added by whoever has them.
 TEST(Collectives, TheNumberOfRanksDecidesNothing) {

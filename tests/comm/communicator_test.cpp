@@ -21,7 +21,7 @@ using Values = std::vector<float>;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-size_t z(int i) { return static_cast<size_t>(i); }
+size_t as_size(int i) { return static_cast<size_t>(i); }
 
 CommOp barrier(RankGroup group, const std::string& name = "barrier") {
   return {.kind = Kind::kBarrier, .group = std::move(group), .name = name};
@@ -32,7 +32,7 @@ TEST(Communicator, AnyOrderOfReleasesGivesWhatThePlanGives) {
   const std::vector<RankGroup> groups = {{0, 1, 2, 3}, {0, 2}, {1, 2, 3}, {0, 3}, {0, 1, 2, 3}};
   constexpr int kOps = 40;
   constexpr size_t kLength = 9;
-  const auto group_of = [&](int op) { return groups[z(op) % groups.size()]; };
+  const auto group_of = [&](int op) { return groups[as_size(op) % groups.size()]; };
   Rng draw(7, "kinds");
   std::vector<Kind> kinds;
   for (int i = 0; i < kOps; ++i) {
@@ -45,11 +45,11 @@ TEST(Communicator, AnyOrderOfReleasesGivesWhatThePlanGives) {
     start.push_back(random_leaves(4, kLength, 100 + static_cast<uint64_t>(i)));
     expected.push_back(start.back());
     Leaves of_group;
-    for (const int r : group_of(i)) of_group.push_back(start.back()[z(r)]);
+    for (const int r : group_of(i)) of_group.push_back(start.back()[as_size(r)]);
     for (const int r : group_of(i)) {
-      Values& e = expected.back()[z(r)];
-      if (kinds[z(i)] == Kind::kBroadcast) e = of_group.back();
-      if (kinds[z(i)] == Kind::kAllReduce) {
+      Values& e = expected.back()[as_size(r)];
+      if (kinds[as_size(i)] == Kind::kBroadcast) e = of_group.back();
+      if (kinds[as_size(i)] == Kind::kAllReduce) {
         e = tree_sum(of_group, 0, static_cast<int>(of_group.size()));
       }
     }
@@ -62,8 +62,8 @@ TEST(Communicator, AnyOrderOfReleasesGivesWhatThePlanGives) {
       for (int i = 0; i < kOps; ++i) {
         const RankGroup group = group_of(i);
         if (std::ranges::count(group, me) == 0) continue;
-        CommOp op{.kind = kinds[z(i)], .group = group, .name = "op " + std::to_string(i)};
-        if (op.kind != Kind::kBarrier) op.data = values[z(i)][z(me)];
+        CommOp op{.kind = kinds[as_size(i)], .group = group, .name = "op " + std::to_string(i)};
+        if (op.kind != Kind::kBarrier) op.data = values[as_size(i)][as_size(me)];
         op.root = group.back();
         ids.push_back(comm.enqueue(op));
       }
@@ -102,9 +102,10 @@ TEST(Communicator, MessagesWaitForNoLineAndComeInTheOrderOfTheirDirection) {
       sent.emplace_back(1 + i % 7, static_cast<float>(100 * me + i));
     for (Values& values : sent) sends.push_back(begin(comm, message(me, other, values)));
     for (int i = 0; i < kMessages; ++i) {
-      received[z(i)].resize(z(1 + i % 7));
-      comm.wait(begin(comm, message(other, me, received[z(i)])));
-      EXPECT_EQ(received[z(i)], Values(z(1 + i % 7), static_cast<float>(100 * other + i)));
+      received[as_size(i)].resize(as_size(1 + i % 7));
+      comm.wait(begin(comm, message(other, me, received[as_size(i)])));
+      EXPECT_EQ(received[as_size(i)],
+                Values(as_size(1 + i % 7), static_cast<float>(100 * other + i)));
     }
     for (const Communicator::Op op : sends) comm.wait(op);
     EXPECT_FALSE(comm.done(last));
@@ -134,8 +135,8 @@ TEST(Communicator, LanesOfMessagesKeepTheirOrderEachForItself) {
     std::vector<Communicator::Op> ops;
     for (const int i : {0, 1, 2, 3}) {
       const int at = sends ? i : 3 - i;  // lanes 0 1 0 1, and from there 1 0 1 0
-      if (sends) values[z(at)][0] = static_cast<float>(at);
-      CommOp op = message(0, 1, values[z(at)]);
+      if (sends) values[as_size(at)][0] = static_cast<float>(at);
+      CommOp op = message(0, 1, values[as_size(at)]);
       op.lane = at % 2;
       ops.push_back(begin(comm, op));
     }
@@ -210,7 +211,7 @@ TEST(Communicator, WhatIsEnqueuedTogetherBeginsTogether) {
     ASSERT_EQ(trace.size(), 2u);
     EXPECT_GE(std::min(trace[0].begun, trace[1].begun),
               std::max(trace[0].released, trace[1].released));
-    EXPECT_EQ(a[z(comm.rank()) * 5], 2.0f);
+    EXPECT_EQ(a[as_size(comm.rank()) * 5], 2.0f);
   });
 }
 

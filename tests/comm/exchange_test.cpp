@@ -14,11 +14,11 @@ namespace ndtrain::comm_tests {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Values = std::vector<float>;
 
 // Rank 0 of two, whose part has so many pieces of two values; rank 1 by hand.
-class ExchangeOfPieces : public testing::Test {
+class ExchangeOfPieces : public ::testing::Test {
  protected:
   static constexpr size_t kPiece = 2;
   static constexpr uint64_t kTag = 32;

@@ -11,9 +11,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using support::bytes_of;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class Frames : public testing::Test {
+class Frames : public ::testing::Test {
  protected:
   Frames() {
     const auto listener = net_.listen("rank:1").or_throw();

@@ -18,10 +18,10 @@ namespace ndtrain::comm_tests {
 namespace {
 
 using support::TemporaryDirectory;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 constexpr size_t kBytes = 100'000;
 
@@ -110,7 +110,7 @@ TEST(HostMemory, OfADeadProcessIsRemovedAndOfALiveOneIsNot) {
   });
   const std::vector<std::string> both = names_in(directory.path());
   EXPECT_EQ(both.size(), 2U);
-  EXPECT_THAT(both, testing::Contains(live->name()));
+  EXPECT_THAT(both, ::testing::Contains(live->name()));
   for (const char* name : {"ndtrain.log", "ndtrain-x"}) {
     real_fs().open(directory.at(name), Fs::Mode::kCreate).or_throw();
   }

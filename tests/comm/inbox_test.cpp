@@ -10,10 +10,10 @@ namespace ndtrain::comm_tests {
 namespace {
 
 using support::bytes_of;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class InboxTest : public testing::Test {
+class InboxTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kAhead = 20;
 

@@ -12,10 +12,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::nanoseconds;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // Three ranks whose links take 10 ms and carry 1 MB/s, in a time that the test moves.
-class Links : public testing::Test {
+class Links : public ::testing::Test {
  protected:
   Links() {
     for (auto& inner : memory_transports(3)) {

@@ -8,9 +8,9 @@ namespace ndtrain {
 namespace {
 
 using support::LaunchOutcome;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class Mpi : public testing::Test {
+class Mpi : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const std::string why = support::why_no_mpirun(); !why.empty()) GTEST_SKIP() << why;

@@ -16,14 +16,14 @@ namespace ndtrain::comm_tests {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 using Bytes = std::vector<std::byte>;
 
 constexpr size_t kLong = 2'500'000;  // bytes, which are three of the fake's messages
 
-class PluginTransportTest : public testing::Test {
+class PluginTransportTest : public ::testing::Test {
  protected:
   explicit PluginTransportTest(const PluginOptions& options = {.silence = 20s, .farewell = 20ms})
       : ranks_(plugin_transports(world_, 2, options)) {}

@@ -11,9 +11,9 @@
 namespace ndtrain::comm_tests {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Message = Regrouping::Message;
 using Kind = Message::Kind;
 
@@ -85,7 +85,7 @@ TEST(Regrouping, RanksThatThereCannotBeAreErrors) {
 }
 
 // All that have the interface, but what MPI has: there all end together.
-class RegroupingOver : public testing::TestWithParam<TransportKind> {};
+class RegroupingOver : public ::testing::TestWithParam<TransportKind> {};
 
 TEST_P(RegroupingOver, ThoseThatAreLeftAgreeAndGoOn) {
   std::latch all_here(4);  // or one that is fast leaves while another is in the first barrier
@@ -143,7 +143,7 @@ TEST_P(RegroupingOver, TheLossOfTheLeaderEndsTheOthers) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(, RegroupingOver, testing::ValuesIn([] {
+INSTANTIATE_TEST_SUITE_P(, RegroupingOver, ::testing::ValuesIn([] {
                            auto kinds = transport_kinds();
                            std::erase_if(kinds, [](const TransportKind& k) {
                              return k.name.ends_with("Plugin");

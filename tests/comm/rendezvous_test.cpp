@@ -15,7 +15,7 @@ namespace ndtrain::comm_tests {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Met = Result<std::vector<std::unique_ptr<Stream>>>;
 
 const Fingerprint kRun = {{"program", "1"}, {"model", "resnet18"}, {"flags", "--sync dear"}};

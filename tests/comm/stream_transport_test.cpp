@@ -16,10 +16,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using support::bytes_of;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Rank 0, whose peer the test plays.
-class Streams : public testing::Test {
+class Streams : public ::testing::Test {
  protected:
   explicit Streams(const StreamOptions& options = {}) {
     const auto listener = net.listen("rank:1").or_throw();
@@ -240,7 +240,7 @@ TEST(StreamTransport, ARankThatDiesIsNamedByAllOthers) {
       comm.wait(op);
       ADD_FAILURE() << "nobody was missed";
     } catch (const RankLost& e) {
-      EXPECT_THAT(e.ranks, testing::ElementsAre(1));
+      EXPECT_THAT(e.ranks, ::testing::ElementsAre(1));
       EXPECT_THAT(e.what(), HasSubstr("'AG 2' lacks rank 1 (127.0.0.1:"));
       EXPECT_THAT(e.what(), HasSubstr("has left"));
     }

@@ -10,7 +10,7 @@
 namespace ndtrain::comm_tests {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(SumTree, TheSubtreesOfSomeLeavesAreTheLargestOnes) {
   EXPECT_THAT(subtrees_of(0, 8, 8), ElementsAre(Subtree{0, 8}));

@@ -15,15 +15,15 @@ namespace {
 using namespace std::chrono_literals;
 using ndp::LinkSecurity;
 using support::Authority, support::bytes_of;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using Met = Result<std::vector<std::unique_ptr<Stream>>>;
 
 std::unique_ptr<TlsNet> net_of(const LinkSecurity& s) {
   return TlsNet::make(real_net(), s.authority, s.certificate, s.key).or_throw();
 }
 
-class TlsRanks : public testing::Test {
+class TlsRanks : public ::testing::Test {
  protected:
   RankPlace place(int rank, int ranks) const {
     return {.rank = rank,

@@ -14,9 +14,9 @@ namespace ndtrain::comm_tests {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class AnyTransport : public testing::TestWithParam<TransportKind> {
+class AnyTransport : public ::testing::TestWithParam<TransportKind> {
  protected:
   explicit AnyTransport(int ranks = 3) : ranks_(GetParam().make(ranks)) {}
 
@@ -199,7 +199,7 @@ TEST_P(AnyTransport, WhoIsNotInAGenerationIsNoPeerAnyMore) {
   EXPECT_THROW(at(2).begin_generation(1, both), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(, AnyTransport, testing::ValuesIn(transport_kinds()),
+INSTANTIATE_TEST_SUITE_P(, AnyTransport, ::testing::ValuesIn(transport_kinds()),
                          [](const auto& kind) { return kind.param.name; });
 
 TEST(MemoryTransport, ASendIsDoneWhenItsReceiveIs) {

@@ -8,7 +8,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Fields = std::vector<std::string>;
 
 // The records from the first to the end or to an open quote.
@@ -48,7 +48,7 @@ TEST(Csv, NastyFieldsComeBackAsTheyWere) {
     for (const std::string& b : nasty) {
       EXPECT_THAT(records(csv_row({a, b}) + csv_row({b}) + csv_row({b, a})),
                   ElementsAre(Fields{a, b}, Fields{b}, Fields{b, a}))
-          << testing::PrintToString(a) << " and " << testing::PrintToString(b);
+          << ::testing::PrintToString(a) << " and " << ::testing::PrintToString(b);
     }
   }
 }

@@ -8,8 +8,8 @@
 namespace ndtrain {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
 bool finite(DType type, const std::vector<double>& values) {
   std::vector<std::byte> bytes(values.size() * size_of(type) + 1);
@@ -23,7 +23,7 @@ TEST(Finite, AreAllNumbersButNanAndInfinityOfEveryType) {
   for (const DType type : {DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     EXPECT_TRUE(finite(type, {}));
     EXPECT_TRUE(finite(type, {0, -0.0, 1, -1, 65504, -65504, 6e-8})) << name_of(type);
-    for (const double bad : {kInf, -kInf, kNan, -kNan}) {
+    for (const double bad : {kInfinity, -kInfinity, kNotANumber, -kNotANumber}) {
       for (const size_t at : {size_t{0}, size_t{4095}, size_t{4096}, size_t{9999}}) {
         std::vector<double> values(10'000, 0.5);
         EXPECT_TRUE(finite(type, values));

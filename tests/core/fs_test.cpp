@@ -13,10 +13,10 @@ namespace ndtrain {
 namespace {
 
 using support::bytes_of;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class AnyFs : public testing::TestWithParam<bool> {
+class AnyFs : public ::testing::TestWithParam<bool> {
  protected:
   AnyFs() : fs(GetParam() ? static_cast<Fs&>(memory) : real_fs()) {
     fs.make_directories(root).or_throw();
@@ -197,7 +197,7 @@ TEST_P(AnyFs, InfoAndSpaceTellSizes) {
   EXPECT_TRUE(fs.exists(""));  // the current directory
 }
 
-INSTANTIATE_TEST_SUITE_P(, AnyFs, testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(, AnyFs, ::testing::Bool(),
                          [](const auto& memory) { return memory.param ? "Memory" : "Real"; });
 
 TEST(Path, JoinPutsOneSlashBetween) {

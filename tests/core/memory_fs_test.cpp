@@ -12,8 +12,8 @@ namespace ndtrain {
 namespace {
 
 using support::bytes_of;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 using Survives = MemoryFs::Survives;
 
 std::unique_ptr<File> create(Fs& fs, const std::string& path, std::string_view text) {

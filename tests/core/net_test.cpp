@@ -24,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using support::bytes_of;
-using testing::StartsWith;
+using ::testing::StartsWith;
 
 std::string read_some(Stream& stream, size_t most = 100) {
   std::string to(most, '?');
@@ -40,11 +40,11 @@ std::string read_all(Stream& stream) {
 
 std::string socket_path() {
   static std::atomic<int> counter{0};
-  return join(testing::TempDir(),
+  return join(::testing::TempDir(),
               "ndt" + std::to_string(::getpid()) + "_" + std::to_string(++counter) + ".sock");
 }
 
-class AnyNet : public testing::TestWithParam<std::string> {
+class AnyNet : public ::testing::TestWithParam<std::string> {
  protected:
   AnyNet() : net(GetParam() == "Memory" ? static_cast<Net&>(memory) : real_net()) {
     listener =
@@ -136,7 +136,7 @@ TEST_P(AnyNet, AnAddressIsTakenOnceAndFreeAgainAfterwards) {
   EXPECT_TRUE(net.listen(address).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(, AnyNet, testing::Values("Tcp", "Unix", "Memory"),
+INSTANTIATE_TEST_SUITE_P(, AnyNet, ::testing::Values("Tcp", "Unix", "Memory"),
                          [](const auto& kind) { return kind.param; });
 
 TEST(RealNet, RefusesWhatIsNoAddress) {

@@ -16,10 +16,10 @@
 namespace ndtrain {
 namespace {
 
-using testing::AnyOf;
-using testing::Each;
-using testing::ElementsAre;
-using testing::StartsWith;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 constexpr int64_t kSteps = 5;  // create, write, fsync, rename, fsync of the directory
 
@@ -164,7 +164,7 @@ TEST(Publish, ASweepRemovesOnlyTemporaryFilesOfOurs) {
   }
   support::write_file(fs, ours, "left over");
   sweep_temporaries(fs, "");
-  EXPECT_THAT(*fs.list(""), testing::UnorderedElementsAreArray(others));
+  EXPECT_THAT(*fs.list(""), ::testing::UnorderedElementsAreArray(others));
 }
 
 // Another program sweeps just after a file was made, before its publisher could lock it.

@@ -10,7 +10,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 using Dims = std::vector<int64_t>;
 
 std::string text(const auto& x) {
@@ -96,7 +96,7 @@ TEST(Shape, AnAxisIsInRangeOrNamesWhoAsked) {
     FAIL() << "did not throw";
   } catch (const Error& e) {
     EXPECT_THAT(e.what(),
-                testing::AllOf(testing::HasSubstr("Softmax"), testing::HasSubstr("[2,3]")));
+                ::testing::AllOf(::testing::HasSubstr("Softmax"), ::testing::HasSubstr("[2,3]")));
   }
 }
 

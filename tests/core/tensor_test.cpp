@@ -8,8 +8,8 @@
 namespace ndtrain {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
+using ::testing::Each;
+using ::testing::ElementsAre;
 
 TEST(Tensor, IsAbsentUntilItHasAType) {
   const Tensor t;

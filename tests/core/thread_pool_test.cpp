@@ -32,7 +32,7 @@ void expect_cover(ThreadPool& pool, int64_t n, int64_t grain) {
   EXPECT_LE(longest, grain);
 }
 
-class ThreadPools : public testing::TestWithParam<int> {};
+class ThreadPools : public ::testing::TestWithParam<int> {};
 
 TEST_P(ThreadPools, CoverEachIndexOnce) {
   ThreadPool pool(GetParam());
@@ -132,7 +132,7 @@ TEST_P(ThreadPools, SeePlainWritesOfTheIssuerAndItTheirs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, ThreadPools, testing::Values(1, 2, 3, 8));
+INSTANTIATE_TEST_SUITE_P(Sizes, ThreadPools, ::testing::Values(1, 2, 3, 8));
 
 TEST(ThreadPool, RefusesWhatCannotBe) {
   EXPECT_THROW(ThreadPool(0), Error);

@@ -13,8 +13,8 @@ namespace ndtrain::cuda {
 namespace {
 
 using described::Chip;
-using testing::AnyOf;
-using testing::Contains;
+using ::testing::AnyOf;
+using ::testing::Contains;
 
 constexpr int64_t kImages = 32;
 
@@ -79,7 +79,7 @@ struct Conv2d {
   std::vector<ndt_attr> attrs;
 };
 
-class CudnnLibrary : public testing::TestWithParam<const Chip*> {
+class CudnnLibrary : public ::testing::TestWithParam<const Chip*> {
  protected:
   void SetUp() override {
     const std::string why = described::describe(*GetParam());
@@ -149,12 +149,12 @@ class CudnnLibrary : public testing::TestWithParam<const Chip*> {
   described::Answers sum_;
 };
 
-std::string name_of_chip(const testing::TestParamInfo<const Chip*>& chip) {
+std::string name_of_chip(const ::testing::TestParamInfo<const Chip*>& chip) {
   return "Sm" + std::to_string(chip.param->architecture);
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, CudnnLibrary,
-                         testing::Values(&described::kT4, &described::kA100, &described::kH100),
+                         ::testing::Values(&described::kT4, &described::kA100, &described::kH100),
                          name_of_chip);
 
 TEST_P(CudnnLibrary, HasEnginesForConvolutionsAndWhatIsFusedToThem) {

@@ -15,9 +15,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const Batched kConv{"Conv", "Conv", {{1, 5, 6, 7}, {4, 5, 3, 3}, {4}}, {{"pads", Ints(4, 1)}}};
 const Batched kPlainConv{"Plain", "Conv", {{1, 5, 6, 7}, {4, 5, 3, 3}}, {{"strides", Ints(2, 2)}}};
@@ -35,7 +35,7 @@ Batched clipped(double low, double high) {
   return c;
 }
 
-class Dnn : public testing::Test {
+class Dnn : public ::testing::Test {
  protected:
   void SetUp() override {
     fake::reset();
@@ -145,8 +145,8 @@ TEST_F(Dnn, FallbacksAreUsedWhereNothingElseIsSuggested) {
 TEST_F(Dnn, ARefusalSaysWhatWasAskedAndWhy) {
   for (const char* name : {"tensor cores", "plain", "last resort"}) leave_out(name);
   EXPECT_THAT(refusal(kPlainConv, DType::kF16),
-              testing::AllOf(HasSubstr("cuDNN's engines refuse conv f16 5>4 6x7>2x3"),
-                             HasSubstr("the engine is broken")));
+              ::testing::AllOf(HasSubstr("cuDNN's engines refuse conv f16 5>4 6x7>2x3"),
+                               HasSubstr("the engine is broken")));
   leave_out("broken");
   EXPECT_THAT(refusal(kPlainConv, DType::kF16), HasSubstr("cuDNN has no engine for conv f16"));
 }
@@ -167,11 +167,12 @@ void run_example(const char* op, size_t index) {
 TEST_F(Dnn, SumsOfBytesAreExactByCudnnAndByOurOwnKernel) {
   const size_t n = find_op("FusedQLinearConv").examples.size();
   for (size_t i = 0; i < n; ++i) run_example("FusedQLinearConv", i);
-  EXPECT_THAT(fake::dnn_runs(), testing::AllOf(testing::SizeIs(testing::Ge(4u)), Each("bytes")));
+  EXPECT_THAT(fake::dnn_runs(),
+              ::testing::AllOf(::testing::SizeIs(::testing::Ge(4u)), Each("bytes")));
   fake::reset_dnn();
   leave_out("bytes");
   for (size_t i = 0; i < n; ++i) run_example("FusedQLinearConv", i);
-  EXPECT_THAT(fake::dnn_runs(), testing::IsEmpty());
+  EXPECT_THAT(fake::dnn_runs(), ::testing::IsEmpty());
 }
 
 TEST_F(Dnn, WeightsAreLaidOutOnceForAllBatches) {
@@ -254,7 +255,7 @@ TEST_F(TunedDnn, WithoutMemoryToMeasureInTheFirstSuggestionIsUsedAndNothingKept)
   const NodeRun run = batch_of(kPlainConv, 0, 1, DType::kF16);
   fake::fail("cudaMalloc", 1, cudaErrorMemoryAllocation);
   cuda_plugin()->hold(run, plain_ports(run));
-  EXPECT_THAT(choices(), testing::Not(HasSubstr("choice=")));
+  EXPECT_THAT(choices(), ::testing::Not(HasSubstr("choice=")));
   cuda_plugin()->set_tuning_file(path_);
   EXPECT_EQ(run_last(), "tensor cores:13=0");
 }

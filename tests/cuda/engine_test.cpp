@@ -19,7 +19,7 @@ ndt_tensor_type tensor(ndt_dtype t, std::vector<int64_t> dims) {
 
 const ConvWindow kWindow{.strides = {1, 1}, .dilations = {1, 1}, .begin = {0, 0}, .end = {0, 0}};
 
-class Engines : public testing::Test {
+class Engines : public ::testing::Test {
  protected:
   void SetUp() override {
     fake::reset();

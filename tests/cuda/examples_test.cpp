@@ -8,7 +8,7 @@ namespace ndtrain {
 namespace {
 
 // Opening a device takes long: one serves all tests of this program.
-class OneDevice : public testing::Environment {
+class OneDevice : public ::testing::Environment {
   void SetUp() override {
     if (cuda_plugin()) cuda_plugin()->keep_open(true);
   }
@@ -16,7 +16,7 @@ class OneDevice : public testing::Environment {
     if (cuda_plugin()) cuda_plugin()->keep_open(false);
   }
 };
-const testing::Environment* const one_device = testing::AddGlobalTestEnvironment(new OneDevice);
+const ::testing::Environment* const one_device = ::testing::AddGlobalTestEnvironment(new OneDevice);
 
 bool is_computed(const OpDef& def, const Example&) {
   for (std::string_view view : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}) {
@@ -25,7 +25,7 @@ bool is_computed(const OpDef& def, const Example&) {
   return needs_kernel(def) || def.by_reference;
 }
 
-class CudaExample : public testing::TestWithParam<ExampleCase> {
+class CudaExample : public ::testing::TestWithParam<ExampleCase> {
  protected:
   void SetUp() override {
     if (!cuda_plugin()) GTEST_SKIP() << why_not();
@@ -38,7 +38,7 @@ void run_in_all_ways(const NodeRun& run, const OpDef& def, const std::string& wh
   for (const Ports& ports : cuda_ways(run)) {
     SCOPED_TRACE(is_plain(ports.out[0]) ? "row-major" : "channels-last");
     const std::vector<Bytes> got = cuda_plugin()->run(run, ports);
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
     compare(def, what, run, allowed, want, got, is_float(run.in[0].dtype) ? 1 : 0);
   }
 }
@@ -61,10 +61,10 @@ TEST_P(CudaExample, MatchesTheReferenceInEveryLayoutFrozenOrNot) {
   run_in_all_ways(run, *c.def, what + " frozen", c.example().tolerance, want);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, CudaExample, testing::ValuesIn(example_cases(is_computed)),
+INSTANTIATE_TEST_SUITE_P(Every, CudaExample, ::testing::ValuesIn(example_cases(is_computed)),
                          [](const auto& c) { return name_of(c.param); });
 
-class CudaBatch : public testing::TestWithParam<Batched> {
+class CudaBatch : public ::testing::TestWithParam<Batched> {
  protected:
   void SetUp() override {
     if (!cuda_plugin()) GTEST_SKIP() << why_not();
@@ -97,7 +97,7 @@ TEST_P(CudaBatch, AnImageAloneHasTheBitsItHasInABatchAndTheReferencesValue) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, CudaBatch, testing::ValuesIn(batched_cases()),
+INSTANTIATE_TEST_SUITE_P(Every, CudaBatch, ::testing::ValuesIn(batched_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(CudaStreams, MayRunOneKernelAtOnce) {

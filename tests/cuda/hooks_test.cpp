@@ -18,14 +18,14 @@ namespace {
 using testing::error_of;
 using testing::random_tensor;
 
-constexpr int kLayers = 3;
+constexpr int kHookLayers = 3;
 
 class CudaHooks : public testing::OnFakes {
  protected:
   // Three products, and the gradients of their weights.
   CudaHooks() {
     ValueId v = g_.add_input("x", {DType::kF32, {2, 4}});
-    for (int i = 0; i < kLayers; ++i) {
+    for (int i = 0; i < kHookLayers; ++i) {
       const std::string name = "w" + std::to_string(i);
       weights_.push_back(g_.add_param(name, random_tensor({DType::kF32, {4, 4}}, 1, name)));
       v = g_.add1("MatMul", {v, weights_.back()});

@@ -180,7 +180,7 @@ std::vector<Large> large_cases() {
   return all;
 }
 
-class CudaLarge : public testing::TestWithParam<size_t> {};
+class CudaLarge : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(CudaLarge, MatchesTheReferenceInEveryLayout) {
   if (!cuda_plugin()) GTEST_SKIP() << why_not();
@@ -200,7 +200,7 @@ TEST_P(CudaLarge, MatchesTheReferenceInEveryLayout) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, CudaLarge, testing::Range<size_t>(0, large_cases().size()),
+INSTANTIATE_TEST_SUITE_P(Every, CudaLarge, ::testing::Range<size_t>(0, large_cases().size()),
                          [](const auto& c) {
                            return std::string(large_cases()[c.param].name) + '_' +
                                   std::to_string(c.param);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kNoLibrary[] = "libthere-is-none.so.1";
 
-class Counters : public testing::Test {
+class Counters : public ::testing::Test {
  protected:
   void set(const std::string& package, const std::string& file, uint64_t value) {
     fs_.make_directories("rapl/" + package).or_throw();

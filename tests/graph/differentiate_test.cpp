@@ -8,23 +8,16 @@
 
 #include "framework/graph/op.h"
 #include "framework/runtime/interpreter.h"
+#include "tests/graph/model_builder.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
 namespace {
 
+using testing::error_of;
 using ::testing::HasSubstr;
 using testing::random_network;
 using testing::random_tensor;
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
-}
 
 ValueId ones(Graph& g, ValueId like) {
   const std::vector<double> values(static_cast<size_t>(g.shape(like).count()), 1.0);

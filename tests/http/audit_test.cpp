@@ -14,21 +14,21 @@
 namespace ndtrain::ndp {
 namespace {
 
-using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
 class Audit : public ::testing::Test {
  protected:
   void SetUp() override { fs_.make_directories("state").or_throw(); }
   AuditLog log() { return AuditLog(fs_, clock_, "state"); }
-  std::vector<Json> lines() {
-    std::vector<Json> all;
-    for (const std::string& line : log().last(1000).or_throw()) all.push_back(Json::parse(line));
+  std::vector<nlohmann::json> lines() {
+    std::vector<nlohmann::json> all;
+    for (const std::string& line : log().last(1000).or_throw())
+      all.push_back(nlohmann::json::parse(line));
     return all;
   }
   std::vector<std::string> requests() {
     std::vector<std::string> all;
-    for (const Json& line : lines()) all.push_back(line.at("request"));
+    for (const nlohmann::json& line : lines()) all.push_back(line.at("request"));
     return all;
   }
 
@@ -45,13 +45,13 @@ TEST_F(Audit, SaysWhoChangedWhatFromWhatToWhat) {
             .asked = R"({"label": "rose"})",
             .before = "tulip"})
       .or_throw();
-  EXPECT_EQ(lines().at(0), Json({{"time", clock_.unix_seconds()},
-                                 {"who", "ann"},
-                                 {"address", "10.0.0.7"},
-                                 {"what", "label"},
-                                 {"request", "PUT /photos/5f/label"},
-                                 {"asked", {{"label", "rose"}}},
-                                 {"before", "tulip"}}));
+  EXPECT_EQ(lines().at(0), nlohmann::json({{"time", clock_.unix_seconds()},
+                                           {"who", "ann"},
+                                           {"address", "10.0.0.7"},
+                                           {"what", "label"},
+                                           {"request", "PUT /photos/5f/label"},
+                                           {"asked", {{"label", "rose"}}},
+                                           {"before", "tulip"}}));
 }
 
 TEST_F(Audit, OfADeletedPhotoItKeepsWhoDidWhatWhenAndTheDigestInAllFiles) {
@@ -71,10 +71,10 @@ TEST_F(Audit, OfADeletedPhotoItKeepsWhoDidWhatWhenAndTheDigestInAllFiles) {
   add("deletion", "DELETE /photos/attic/july/1.jpg", hex);
   add("deletion", "DELETE /photos/" + hex, hex);
   add("job", "POST /photos/" + hex, "");
-  const std::vector<Json> before = lines();
+  const std::vector<nlohmann::json> before = lines();
   const std::map<std::string, Digest> paths = {{"/photos/" + hex, gone}, {"/labels/17", gone}};
   log().forget(paths).or_throw();
-  const std::vector<Json> after = lines();
+  const std::vector<nlohmann::json> after = lines();
   ASSERT_EQ(after.size(), before.size());
   for (const size_t i : {0, 1, 4, 5}) {
     EXPECT_FALSE(after[i].contains("asked") || after[i].contains("before")) << after[i];
@@ -120,7 +120,7 @@ TEST_F(Audit, ALineThatWasAcknowledgedSurvivesACrashAnywhere) {
       log.add({.request = "third"}).or_throw();
       std::vector<std::string> found;
       for (const std::string& line : log.last(10).or_throw()) {
-        found.push_back(Json::parse(line).at("request"));
+        found.push_back(nlohmann::json::parse(line).at("request"));
       }
       ASSERT_GE(found.size(), acknowledged ? 3U : 2U) << call << " " << seed;
       ASSERT_LE(call, 20);
@@ -147,7 +147,7 @@ TEST_F(Audit, OldFilesMakeWayAndTheNewestLinesStay) {
   }
   std::vector<std::string> found;
   for (const std::string& line : log().last(100).or_throw()) {
-    const Json json = Json::parse(line);
+    const nlohmann::json json = nlohmann::json::parse(line);
     if (json.is_object()) found.push_back(json.at("request"));
   }
   EXPECT_THAT(found, ::testing::ElementsAre("line 2", "line 3", "line 4", "line 5"));
@@ -189,10 +189,10 @@ TEST_F(AuditedServer, RecordsAChangeBeforeItIsDoneAndThatItFailed) {
   EXPECT_EQ(put("/x/a", R"({"to": 1})"), 200);
   EXPECT_EQ(put("/x/gone"), 404);
   EXPECT_EQ(put("/bug"), 500);
-  const std::vector<Json> all = lines();
+  const std::vector<nlohmann::json> all = lines();
   ASSERT_EQ(all.size(), 5U);
   EXPECT_EQ(all[0].at("before"), "was a");
-  EXPECT_EQ(all[0].at("asked"), Json({{"to", 1}}));
+  EXPECT_EQ(all[0].at("asked"), nlohmann::json({{"to", 1}}));
   EXPECT_EQ(all[0].at("address"), "127.0.0.1");
   EXPECT_FALSE(all[1].contains("failed"));
   EXPECT_EQ(all[2].at("failed"), 404);

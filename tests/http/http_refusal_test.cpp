@@ -17,7 +17,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr size_t kMost = 1000;
+constexpr size_t kMostHeaders = 1000;
 
 std::string error_of(const HttpResponse& r) {
   EXPECT_EQ(r.type, "application/json");
@@ -47,7 +47,7 @@ class HttpRefusal : public ::testing::Test {
             [](const HttpRequest&) -> HttpResponse {
               throw Error("job 7 has \"no\" photos \xff");
             }}},
-          kMost)
+          kMostHeaders)
           .or_throw();
   const HttpClient client_{server_->address()};
 };
@@ -68,11 +68,11 @@ TEST_F(HttpRefusal, IsA405ForAMethodThatThePathDoesNotTake) {
 }
 
 TEST_F(HttpRefusal, IsA413FromTheFirstByteOverTheLimit) {
-  for (const size_t n : {kMost - 1, kMost}) {
+  for (const size_t n : {kMostHeaders - 1, kMostHeaders}) {
     EXPECT_EQ(client_.post("/jobs", std::string(n, 'x')).or_throw().body, std::to_string(n));
   }
   const int before = calls_;
-  const HttpResponse r = client_.post("/jobs", std::string(kMost + 1, 'x')).or_throw();
+  const HttpResponse r = client_.post("/jobs", std::string(kMostHeaders + 1, 'x')).or_throw();
   EXPECT_EQ(r.status, 413);
   EXPECT_EQ(error_of(r), "the body has more than 1000 bytes, the most /jobs takes");
   EXPECT_EQ(calls_, before);

@@ -10,8 +10,8 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_jobs;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class DatabaseLabelsTest : public FinetuneTest {
  protected:
@@ -143,7 +143,7 @@ TEST_F(DatabaseLabelsTest, ErrorsNameWhatIsMissingAndTheRemedyAndMakeNothing) {
   DatabaseLabelsConfig other = labels();
   other.task = "birds";
   EXPECT_THAT(error_of([&] { DatabaseLabels{other}; }),
-              testing::AllOf(HasSubstr("task 'birds'"), HasSubstr("there are: default")));
+              ::testing::AllOf(HasSubstr("task 'birds'"), HasSubstr("there are: default")));
   EXPECT_THAT(db_->tasks().or_throw(), ElementsAre("default"));
   other = labels();
   other.collection = "attic";
@@ -151,8 +151,8 @@ TEST_F(DatabaseLabelsTest, ErrorsNameWhatIsMissingAndTheRemedyAndMakeNothing) {
 
   say_folders(LabelSource::kModel);
   EXPECT_THAT(error_of([&] { train(by_database("run")); }),
-              testing::AllOf(HasSubstr("none of its 24 photos"), HasSubstr("labels set"),
-                             HasSubstr("labels import"), HasSubstr("--pseudo")));
+              ::testing::AllOf(HasSubstr("none of its 24 photos"), HasSubstr("labels set"),
+                               HasSubstr("labels import"), HasSubstr("--pseudo")));
 }
 
 TEST_F(DatabaseLabelsTest, ResumeRefusesLabelsThatChangedMeanwhile) {

@@ -11,9 +11,9 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_jobs;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-constexpr int64_t kPhotos = kClasses * (kTrain + kVal);
+constexpr int64_t kNumericsPhotos = kClasses * (kTrain + kVal);
 
 class Lines final : public Progress {
  public:
@@ -79,10 +79,10 @@ TEST_F(NumericsTest, FeaturesThatAgreeWithinTheToleranceAreUsedAfterASample) {
     for (const int64_t memory : {0, 1}) {
       const ExtractionReport r =
           train_here(std::string(name_of(dtype)) + std::to_string(memory), dtype, false, memory);
-      EXPECT_EQ(r.foreign_accepted, kPhotos);
+      EXPECT_EQ(r.foreign_accepted, kNumericsPhotos);
       EXPECT_EQ(r.sampled, static_cast<int64_t>(kNumericsSample));
       EXPECT_EQ(r.extracted, 0);
-      EXPECT_EQ(r.cached, kPhotos);
+      EXPECT_EQ(r.cached, kNumericsPhotos);
       EXPECT_THAT(said_.text, HasSubstr("they are used"));
     }
     std::filesystem::remove_all(at("cache"));
@@ -94,9 +94,9 @@ TEST_F(NumericsTest, FeaturesThatDifferAreComputedAnewOnce) {
     cache_from_elsewhere(2e-2, DType::kF16);
     const std::string run = "run" + std::to_string(memory);
     const ExtractionReport r = train_here(run, DType::kF16, false, memory);
-    EXPECT_EQ(r.foreign_refused, kPhotos);
+    EXPECT_EQ(r.foreign_refused, kNumericsPhotos);
     EXPECT_EQ(r.foreign_accepted, 0);
-    EXPECT_EQ(r.extracted, kPhotos);
+    EXPECT_EQ(r.extracted, kNumericsPhotos);
     EXPECT_THAT(said_.text, HasSubstr("computed anew"));
     const ExtractionReport again = train_here(run + "again", DType::kF16, false, memory);
     EXPECT_EQ(again.extracted + again.sampled + again.foreign_refused, 0);
@@ -109,8 +109,8 @@ TEST_F(NumericsTest, DeterministicTakesOnlyFeaturesOfItsOwnNumerics) {
   cache_from_elsewhere(0, DType::kF16);
   const ExtractionReport r = train_here("run", DType::kF16, true);
   EXPECT_EQ(r.sampled, 0);
-  EXPECT_EQ(r.foreign_refused, kPhotos);
-  EXPECT_EQ(r.extracted, kPhotos);
+  EXPECT_EQ(r.foreign_refused, kNumericsPhotos);
+  EXPECT_EQ(r.extracted, kNumericsPhotos);
   EXPECT_THAT(said_.text, HasSubstr("--deterministic"));
 }
 
@@ -126,9 +126,9 @@ TEST_F(NumericsTest, OnlyThePhotosOfTheOtherNumericsAreJudged) {
   const Image photo = cli::draw_demo_photo(0, cli::Look::kDusk, 99);
   publish(real_fs(), at("photos/train/c0/fresh.jpg"), encode_jpeg(photo)).or_throw();
   const ExtractionReport r = train_here("run", DType::kF16);
-  EXPECT_EQ(r.foreign_refused, kPhotos);
-  EXPECT_EQ(r.extracted, kPhotos + 1);
-  EXPECT_EQ(train_here("again", DType::kF16).cached, kPhotos + 1);
+  EXPECT_EQ(r.foreign_refused, kNumericsPhotos);
+  EXPECT_EQ(r.extracted, kNumericsPhotos + 1);
+  EXPECT_EQ(train_here("again", DType::kF16).cached, kNumericsPhotos + 1);
 }
 
 TEST_F(NumericsTest, FeaturesOfATunedDeviceAreStoredUnderItsOwn) {

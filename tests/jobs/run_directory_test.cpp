@@ -45,7 +45,7 @@ TEST(RunDirectory, AnEpochWithoutAValidationLeavesItsColumnsEmpty) {
   RunDirectory run(fs, clock, "/run", false);
   run.add_epoch({.epoch = 1, .train_loss = 0.5, .lr = 0.25});
   EXPECT_THAT(fs.read("/run/results.csv").or_throw(),
-              testing::HasSubstr("1,0.500000,0.000000,,,,0.25,"));
+              ::testing::HasSubstr("1,0.500000,0.000000,,,,0.25,"));
   EXPECT_FALSE(parse_metrics(fs.read("/run/metrics.jsonl").or_throw()).at(0).val);
 }
 
@@ -57,10 +57,11 @@ TEST(RunDirectory, TheTop5OfTrainingRowsComesLastWhereItIsKnown) {
   run.add_epoch({.epoch = 1, .train_loss = 0.5, .train_top5 = 0.75, .lr = 0.25});
   run.add_epoch(row(2));
   const std::string csv = fs.read("/run/results.csv").or_throw();
-  EXPECT_THAT(csv, testing::StartsWith("epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,"
-                                       "seconds,train_top5\n1,"));
-  EXPECT_THAT(csv, testing::HasSubstr(",0.000,0.750000\n2,"));
-  EXPECT_THAT(csv, testing::EndsWith(",0.000,\n"));
+  EXPECT_THAT(csv,
+              ::testing::StartsWith("epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,"
+                                    "seconds,train_top5\n1,"));
+  EXPECT_THAT(csv, ::testing::HasSubstr(",0.000,0.750000\n2,"));
+  EXPECT_THAT(csv, ::testing::EndsWith(",0.000,\n"));
   const std::vector<EpochRow> rows = parse_metrics(fs.read("/run/metrics.jsonl").or_throw());
   EXPECT_EQ(rows.at(0).train_top5, 0.75);
   EXPECT_FALSE(rows.at(1).train_top5);
@@ -115,8 +116,8 @@ TEST(RunDirectory, IsOfOneProcessAtATime) {
     const RunDirectory second(fs, clock, "/run", true);
     FAIL() << "two are at work on one run";
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("process " + std::to_string(getpid())));
-    EXPECT_THAT(e.what(), testing::HasSubstr("another -o"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("process " + std::to_string(getpid())));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("another -o"));
   }
 }
 
@@ -134,7 +135,7 @@ TEST(RunDirectory, AStartThatFailsLeavesNothingBehind) {
   RunDirectory beside(fs, clock, "/mine", false);
   beside.write("args.toml", "");
   beside.abandon();
-  EXPECT_THAT(*fs.list("/mine"), testing::ElementsAre("notes.txt"));
+  EXPECT_THAT(*fs.list("/mine"), ::testing::ElementsAre("notes.txt"));
 
   EXPECT_THROW(RunDirectory(fs, clock, "/none", true), Error);
   EXPECT_FALSE(fs.exists("/none")) << "there was nothing to resume";

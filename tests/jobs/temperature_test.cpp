@@ -14,15 +14,15 @@
 namespace ndtrain::ndp {
 namespace {
 
-struct Rows {
+struct Logits {
   std::vector<float> logits;
   std::vector<int64_t> labels;
 };
 
 // Labels are drawn with the probabilities that the logits divided by `temperature` stand for.
-Rows drawn(double temperature, size_t rows = 4000, size_t classes = 5) {
+Logits drawn(double temperature, size_t rows = 4000, size_t classes = 5) {
   const Rng rng(1, "logits");
-  Rows r;
+  Logits r;
   uint64_t at = 0;
   for (size_t i = 0; i < rows; ++i) {
     std::vector<double> p;
@@ -41,7 +41,7 @@ Rows drawn(double temperature, size_t rows = 4000, size_t classes = 5) {
   return r;
 }
 
-double mean_loss(const Rows& r, double temperature) {
+double mean_loss(const Logits& r, double temperature) {
   double sum = 0;
   const size_t classes = r.logits.size() / r.labels.size();
   for (size_t i = 0; i < r.labels.size(); ++i) {
@@ -55,7 +55,7 @@ double mean_loss(const Rows& r, double temperature) {
 
 TEST(Temperature, HasTheLeastCrossEntropy) {
   for (const double drawn_with : {0.5, 1.0, 2.5}) {
-    const Rows r = drawn(drawn_with);
+    const Logits r = drawn(drawn_with);
     const double t = fitted_temperature(r.logits, r.labels), least = mean_loss(r, t);
     EXPECT_NEAR(t, drawn_with, 0.1 * drawn_with);
     for (double other = 0.1; other < 10; other *= 1.05)

@@ -15,7 +15,7 @@ namespace {
 using namespace testing_jobs;
 using ::testing::HasSubstr;
 
-constexpr int64_t kPhotos = kClasses * (kTrain + kVal);
+constexpr int64_t kSharedPhotos = kClasses * (kTrain + kVal);
 
 // Stops where a stage of this name begins, until it is let go.
 class Halted final : public Progress {
@@ -92,9 +92,9 @@ TEST_F(TwoTrainings, OneExtractsWhileAnotherReadsWhatIsThere) {
   Halted extracting("extracting");
   std::future<FinetuneResult> writes = begin(other, extracting);
   extracting.wait();
-  EXPECT_EQ(train(config("reads")).extraction.cached, kPhotos);
+  EXPECT_EQ(train(config("reads")).extraction.cached, kSharedPhotos);
   extracting.go();
-  EXPECT_EQ(writes.get().extraction.extracted, kPhotos);
+  EXPECT_EQ(writes.get().extraction.extracted, kSharedPhotos);
 }
 
 TEST_F(TwoTrainings, ThatExtractTheSamePhotosShareTheWork) {
@@ -108,7 +108,7 @@ TEST_F(TwoTrainings, ThatExtractTheSamePhotosShareTheWork) {
   EXPECT_THAT(said, HasSubstr("trains " + at("first")));
   EXPECT_THAT(said, HasSubstr("another --cache"));
   extracting.go();
-  EXPECT_EQ(first.get().extraction.extracted, kPhotos);
+  EXPECT_EQ(first.get().extraction.extracted, kSharedPhotos);
   EXPECT_EQ(second.get().extraction.extracted, 0);
   EXPECT_EQ(bytes("first/model.onnx"), bytes("second/model.onnx"));
 }

@@ -12,11 +12,10 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
-constexpr auto kModel = LabelSource::kModel, kFolder = LabelSource::kFolder,
-               kImport = LabelSource::kImport, kHuman = LabelSource::kHuman;
+using enum LabelSource;
 
 TEST_P(LabelsTest, ALabelComesBackAsItWasPut) {
   const int64_t v = version("model", 5);

@@ -8,7 +8,7 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 class LabelFilesTest : public LabelsTest {
  protected:
@@ -125,7 +125,7 @@ TEST_P(LabelFilesTest, LinesOfJsonSayTheSame) {
                                    LabelSource::kHuman, LabelFormat::kJsonLines)
                          .status();
     EXPECT_EQ(s.code(), Code::kCorrupt) << bad;
-    EXPECT_THAT(s.message(), testing::HasSubstr("line 2")) << bad;
+    EXPECT_THAT(s.message(), ::testing::HasSubstr("line 2")) << bad;
   }
 }
 
@@ -189,7 +189,7 @@ TEST_P(LabelFilesTest, ABadRowIsNamedAndNothingGetsIn) {
     const Result<LabelImport> result = import(csv);
     ASSERT_FALSE(result.ok()) << csv;
     EXPECT_EQ(result.status().code(), Code::kCorrupt);
-    EXPECT_THAT(result.status().message(), testing::HasSubstr(what));
+    EXPECT_THAT(result.status().message(), ::testing::HasSubstr(what));
   }
   EXPECT_TRUE(labels().empty());
 }

@@ -13,8 +13,7 @@ using namespace testing_labels;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr auto kModel = LabelSource::kModel, kImport = LabelSource::kImport,
-               kHuman = LabelSource::kHuman, kFolder = LabelSource::kFolder;
+using enum LabelSource;
 
 class LabelReviewTest : public LabelsTest {
  protected:
@@ -68,7 +67,7 @@ TEST_P(LabelReviewTest, WhatIsDrawnDoesNotDependOnOtherPhotosIds) {
   for (const std::string& path : before) {
     if (path != "photo 250.jpg") kept.insert(path);
   }
-  EXPECT_THAT(drawn(7), testing::IsSupersetOf(kept));
+  EXPECT_THAT(drawn(7), ::testing::IsSupersetOf(kept));
 }
 
 TEST_P(LabelReviewTest, EveryPhotoIsDrawnAsOftenAsAnother) {

@@ -7,8 +7,8 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 class LabelTasks : public LabelsTest {
  protected:

@@ -8,8 +8,8 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 class LabelTrash : public LabelsTest {
  protected:
@@ -86,8 +86,8 @@ TEST_P(LabelTrash, NothingShowsAPhotoThatIsInIt) {
   for (const auto& p : db->review(collection, task, 10, 1).or_throw())
     EXPECT_NE(p.photo, photos[3]);
   EXPECT_THAT(db->places_of(std::vector{digest(3)}).or_throw()[0],
-              testing::UnorderedElementsAre(CollectedPath{"default", "photo 3.jpg"},
-                                            CollectedPath{"elsewhere", "copy.jpg"}))
+              ::testing::UnorderedElementsAre(CollectedPath{"default", "photo 3.jpg"},
+                                              CollectedPath{"elsewhere", "copy.jpg"}))
       << "who has it is still known";
 }
 
@@ -105,7 +105,7 @@ TEST_P(LabelTrash, WhatComesMeanwhileIsKeptAndShownWhenItIsBack) {
   restore({digest(3), late});
   const std::vector<std::string> now = labels();
   EXPECT_EQ(now.size(), 11U);
-  EXPECT_THAT(now, testing::IsSupersetOf({"moved.jpg=dog", "late.jpg=dog"}));
+  EXPECT_THAT(now, ::testing::IsSupersetOf({"moved.jpg=dog", "late.jpg=dog"}));
 }
 
 TEST_P(LabelTrash, APathThatAnotherPhotoHasByNowStaysWithIt) {

@@ -7,10 +7,10 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
-constexpr auto kModel = LabelSource::kModel, kHuman = LabelSource::kHuman;
+using enum LabelSource;
 
 class LabelVersionsTest : public LabelsTest {
  protected:
@@ -157,7 +157,7 @@ TEST_P(LabelVersionsTest, AVersionHasTheGreatestNumberThatItsContentWasGiven) {
   add("b", 8);  // of another Tuner, or one that was restored
   const Result<VersionInfo> two = existing_version(*db, task, "8");
   EXPECT_EQ(two.status().code(), Code::kNotFound);
-  EXPECT_THAT(two.status().message(), testing::HasSubstr("name it by its content"));
+  EXPECT_THAT(two.status().message(), ::testing::HasSubstr("name it by its content"));
 }
 
 TEST_P(LabelVersionsTest, AnUndoneVersionPutsNoLabelsUntilItIsInForceAgain) {

@@ -51,7 +51,7 @@ inline std::vector<int64_t> some_without(const std::vector<int64_t>& labelled,
 }
 
 // A database with ten photos in the default collection, classes cat and dog in the default task.
-class LabelsTest : public testing::TestWithParam<std::string> {
+class LabelsTest : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam() == "postgresql" && !support::PostgresServer::lacking().empty()) {
@@ -97,12 +97,12 @@ class LabelsTest : public testing::TestWithParam<std::string> {
   std::vector<int64_t> photos;
 };
 
-inline std::string name_of_kind(const testing::TestParamInfo<std::string>& kind) {
+inline std::string name_of_kind(const ::testing::TestParamInfo<std::string>& kind) {
   return kind.param;
 }
 
-#define NDT_FOR_ALL_DATABASES(Test)                                                           \
-  INSTANTIATE_TEST_SUITE_P(Kinds, Test, testing::Values(std::string("sqlite"), "postgresql"), \
+#define NDT_FOR_ALL_DATABASES(Test)                                                             \
+  INSTANTIATE_TEST_SUITE_P(Kinds, Test, ::testing::Values(std::string("sqlite"), "postgresql"), \
                            name_of_kind)
 
 }  // namespace ndtrain::testing_labels

@@ -12,9 +12,9 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class PostgresLabels : public testing::Test {
+class PostgresLabels : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!support::PostgresServer::lacking().empty()) {
@@ -117,7 +117,7 @@ TEST_F(PostgresLabels, AServerThatIsNotThereIsNamedWithoutThePassword) {
   const Status s = open_label_db("postgresql://ann:secret@/x?host=/nowhere").status();
   EXPECT_EQ(s.code(), Code::kIo);
   EXPECT_THAT(s.message(), HasSubstr("/nowhere"));
-  EXPECT_THAT(s.message(), testing::Not(HasSubstr("secret")));
+  EXPECT_THAT(s.message(), ::testing::Not(HasSubstr("secret")));
 }
 
 TEST_F(PostgresLabels, PathsAndNamesMayBeAnyBytes) {

@@ -22,7 +22,7 @@ namespace {
 
 using namespace testing_labels;
 
-constexpr int kPhotos = 3000, kBatch = 20;
+constexpr int kSqlitePhotos = 3000, kBatch = 20;
 
 // Labels what is not labelled yet, as a relabel job does. Runs in a process that is shot.
 void relabel(const std::string& path) {
@@ -31,7 +31,7 @@ void relabel(const std::string& path) {
   const int64_t task = db->task(kDefaultTask).or_throw();
   const std::vector<std::string> names{"a", "b"};
   const auto classes = db->class_ids(task, names).or_throw();
-  const auto photos = db->add_photos(collection, places(0, kPhotos)).or_throw();
+  const auto photos = db->add_photos(collection, places(0, kSqlitePhotos)).or_throw();
   const int64_t version = db->version(task, {.content = sha256("v")}).or_throw();
   for (;;) {
     const auto todo = some_without(db->labelled_by(version, photos).or_throw(), photos, kBatch);
@@ -78,9 +78,9 @@ TEST(SqliteLabels, EveryPhotoIsLabelledOnceThoughTheWriterIsKilledAgainAndAgain)
   auto db = file.open();
   const LabelQuery query{.collection = db->collection(kDefaultCollection).or_throw(),
                          .task = db->task(kDefaultTask).or_throw(),
-                         .limit = 2 * kPhotos};
+                         .limit = 2 * kSqlitePhotos};
   const auto rows = db->query(query).or_throw().rows;
-  EXPECT_EQ(rows.size(), static_cast<size_t>(kPhotos));
+  EXPECT_EQ(rows.size(), static_cast<size_t>(kSqlitePhotos));
   for (const LabelRow& row : rows) {
     ASSERT_EQ(row.class_name, row.digest[0] % 2 ? "b" : "a");
     ASSERT_EQ(db->history(query.task, row.photo).or_throw().size(), 1u);
@@ -163,8 +163,8 @@ TEST(SqliteLabels, AFileOfSchema1KeepsEveryLabelItsOrderAndItsCurrentOnes) {
   for (const LabelRow& r : rows) {
     current.push_back(r.path + " " + r.class_name + " " + std::string(name_of(r.source)));
   }
-  EXPECT_THAT(current, testing::ElementsAre("a.jpg cat human", "b.jpg cat model",
-                                            "copy of b.jpg cat model", "c.jpg dog model"));
+  EXPECT_THAT(current, ::testing::ElementsAre("a.jpg cat human", "b.jpg cat model",
+                                              "copy of b.jpg cat model", "c.jpg dog model"));
   const auto history = db->history(task, 1).or_throw();
   ASSERT_EQ(history.size(), 3u);
   EXPECT_EQ(history[2].top_k, (std::vector<ScoredClass>{{0, 0.5}, {1, 0.25}}));
@@ -187,7 +187,7 @@ TEST(SqliteLabels, ADamagedLabelOfSchema1LeavesTheFileAsItWas) {
     sql::Database db(file.path());
     db.execute("UPDATE labels SET top_k = '[[1]]' WHERE id = 3");
   }
-  EXPECT_THAT(SqliteLabels::open(file.path()).status().message(), testing::HasSubstr("top_k"));
+  EXPECT_THAT(SqliteLabels::open(file.path()).status().message(), ::testing::HasSubstr("top_k"));
   sql::Database db(file.path());
   EXPECT_EQ(db.integer("PRAGMA user_version"), 1);
   EXPECT_EQ(db.integer("SELECT count(*) FROM labels WHERE current = 1"), 3);
@@ -248,7 +248,7 @@ TEST(SqliteLabels, ADeletionThatAReaderKeepsFromBeingCompleteSaysSo) {
     EXPECT_EQ(reader.integer("SELECT count(*) FROM photos"), 2);
     const Status s = db->remove_photos(std::span(photos).first(1)).status();
     EXPECT_EQ(s.code(), Code::kIo);
-    EXPECT_THAT(s.message(), testing::HasSubstr("once more"));
+    EXPECT_THAT(s.message(), ::testing::HasSubstr("once more"));
   }
   EXPECT_EQ(db->find_photo(collection, "photo 0.jpg").status().code(), Code::kNotFound);
   EXPECT_EQ(db->remove_photos(std::span(photos).first(1)).or_throw(), 0);
@@ -293,7 +293,7 @@ TEST(SqliteLabels, RefusesWhatIsNotALabelDatabase) {
   }
   const Status s = SqliteLabels::open(newer.path()).status();
   EXPECT_EQ(s.code(), Code::kUnsupported);
-  EXPECT_THAT(s.message(), testing::HasSubstr("1000"));
+  EXPECT_THAT(s.message(), ::testing::HasSubstr("1000"));
 }
 
 TEST(SqliteLabels, AFullDiskIsSaidAndNothingIsLost) {
@@ -317,7 +317,7 @@ TEST(SqliteLabels, AFullDiskIsSaidAndNothingIsLost) {
     if (put.ok()) labelled += put->added;
   }
   EXPECT_EQ(full.code(), Code::kNoSpace);
-  EXPECT_THAT(full.message(), testing::HasSubstr(file.path()));
+  EXPECT_THAT(full.message(), ::testing::HasSubstr(file.path()));
   EXPECT_GT(labelled, 0);
   EXPECT_EQ(db->stats(collection, task).or_throw().labelled, labelled);
   db = file.open();

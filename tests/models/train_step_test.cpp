@@ -16,7 +16,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kClasses = 10;
+constexpr int64_t kStepClasses = 10;
 constexpr uint64_t kCell = 16;
 constexpr uint64_t kCells = uint64_t{1} << 32, kSeed = uint64_t{1} << 40;
 constexpr uint64_t kLabels = uint64_t{1} << 62;
@@ -120,20 +120,20 @@ Tensor pictures(const Golden& golden) {
 std::vector<Tensor> batch(const Golden& golden) {
   Tensor labels({DType::kI64, {golden.rows}}), weights({DType::kF32, {golden.rows}});
   for (size_t n = 0; n < labels.as<int64_t>().size(); ++n) {
-    labels.mutable_as<int64_t>()[n] = static_cast<int64_t>(mix(kLabels + n) % kClasses);
+    labels.mutable_as<int64_t>()[n] = static_cast<int64_t>(mix(kLabels + n) % kStepClasses);
     weights.mutable_as<float>()[n] = 1.0f / static_cast<float>(golden.rows);
   }
   return {pictures(golden), labels, weights};
 }
 
-class TrainStep : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+class TrainStep : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(TrainStep, GivesPyTorchsGradientsAndRunningStatistics) {
   const auto [network, backend] = GetParam();
   const Golden golden = read_golden(network);
   ASSERT_GT(golden.rows, 0);
-  const Model model =
-      conditioned(build_model(network, {.classes = kClasses, .img_size = golden.side, .seed = 1}));
+  const Model model = conditioned(
+      build_model(network, {.classes = kStepClasses, .img_size = golden.side, .seed = 1}));
   const std::vector<std::string> names = trainable_parameters(model, "none");
   const StepGraph step = make_step_graph(bind(model, golden.rows), names, 0);
   ASSERT_EQ(step.dropout_seed, kNone);
@@ -168,21 +168,23 @@ TEST_P(TrainStep, GivesPyTorchsGradientsAndRunningStatistics) {
   RecordProperty("largest_difference", std::to_string(worst));
 }
 
-std::string name_of(const testing::TestParamInfo<std::tuple<const char*, const char*>>& test) {
+std::string name_of(const ::testing::TestParamInfo<std::tuple<const char*, const char*>>& test) {
   return std::string(std::get<0>(test.param)) + "_on_" + std::get<1>(test.param);
 }
 
 constexpr auto kNetworks = {"resnet18", "mobilenet_v2", "vit"};
 INSTANTIATE_TEST_SUITE_P(Models, TrainStep,
-                         testing::Combine(testing::ValuesIn(kNetworks), testing::Values("cpu")),
+                         ::testing::Combine(::testing::ValuesIn(kNetworks),
+                                            ::testing::Values("cpu")),
                          name_of);
 #ifdef NDT_ONEDNN
 INSTANTIATE_TEST_SUITE_P(Onednn, TrainStep,
-                         testing::Combine(testing::ValuesIn(kNetworks), testing::Values("onednn")),
+                         ::testing::Combine(::testing::ValuesIn(kNetworks),
+                                            ::testing::Values("onednn")),
                          name_of);
 #endif
 
-class MixedPrecision : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+class MixedPrecision : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 double norm(const Tensor& t, const Tensor* less = nullptr) {
   const std::vector<double> values = t.to_doubles(),
@@ -198,8 +200,8 @@ TEST_P(MixedPrecision, GradientsAreThoseOfF32ButForRounding) {
   like.side = 64;
   like.rows = 3;
   like.seed = 1;
-  const Model model =
-      conditioned(build_model(network, {.classes = kClasses, .img_size = like.side, .seed = 1}));
+  const Model model = conditioned(
+      build_model(network, {.classes = kStepClasses, .img_size = like.side, .seed = 1}));
   const std::vector<std::string> names = trainable_parameters(model, "none");
   const Device device(Backend::find(backend));
   const auto step_in = [&](DType compute) {
@@ -230,20 +232,20 @@ TEST_P(MixedPrecision, GradientsAreThoseOfF32ButForRounding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MixedPrecision,
-                         testing::Combine(testing::Values("squeezenet1_1", "tinynet", "vit"),
-                                          testing::Values("cpu")),
+                         ::testing::Combine(::testing::Values("squeezenet1_1", "tinynet", "vit"),
+                                            ::testing::Values("cpu")),
                          name_of);
 #ifdef NDT_ONEDNN
 INSTANTIATE_TEST_SUITE_P(Onednn, MixedPrecision,
-                         testing::Combine(testing::Values("squeezenet1_1", "tinynet", "vit",
-                                                          "resnet18"),
-                                          testing::Values("onednn")),
+                         ::testing::Combine(::testing::Values("squeezenet1_1", "tinynet", "vit",
+                                                              "resnet18"),
+                                            ::testing::Values("onednn")),
                          name_of);
 #endif
 
 // More gradients than one Sum takes.
 TEST(StepGraphInF16, AllGradientsOfAManyLayeredNetworkAreChecked) {
-  const Model model = build_model("resnet50", {.classes = kClasses, .img_size = 64});
+  const Model model = build_model("resnet50", {.classes = kStepClasses, .img_size = 64});
   const std::vector<std::string> names = trainable_parameters(model, "none");
   const StepGraph step = make_step_graph(bind(model, 1), names, 0, DType::kF16);
   EXPECT_EQ(step.graph.type(step.graph.outputs().back()), (TensorType{DType::kF32, {}}));

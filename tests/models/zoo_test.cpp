@@ -15,7 +15,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // What torchvision 0.14 counts (sum of numel over parameters()); Inception-v3 with
 // aux_logits=False.
@@ -56,7 +56,7 @@ std::vector<double> logits(const Model& m, int64_t batch) {
   return Executor(plan).run(std::vector{x})[0].to_doubles();
 }
 
-class Zoo : public testing::TestWithParam<Expected> {};
+class Zoo : public ::testing::TestWithParam<Expected> {};
 
 TEST_P(Zoo, HasTorchvisionsParameterCountAndSurvivesAFile) {
   const Model m = build_model(GetParam().name);
@@ -90,7 +90,7 @@ TEST_P(Zoo, ComputesLogitsForAnyBatch) {
   EXPECT_GT(differs, 1e-7 * largest) << "the logits do not depend on the picture";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Zoo, testing::ValuesIn(kTorchvision),
+INSTANTIATE_TEST_SUITE_P(Models, Zoo, ::testing::ValuesIn(kTorchvision),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Zoo, NamesEveryArchitectureOnce) {

@@ -10,7 +10,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Doubles = std::vector<double>;
 
 onnx::NodeProto& node_of(onnx::ModelProto& m) { return *m.mutable_graph()->mutable_node(0); }
@@ -133,7 +133,7 @@ TEST(Adapt, EinsumsThatMeanNothingAreRefusedWithTheirEquation) {
                                       {"i-", "no letter"}}) {
     onnx::ModelProto m = one_node("Einsum", 13);
     set_string(node_of(m), "equation", equation);
-    EXPECT_THAT(refusal(m), testing::AllOf(HasSubstr(equation), HasSubstr(why)));
+    EXPECT_THAT(refusal(m), ::testing::AllOf(HasSubstr(equation), HasSubstr(why)));
   }
 }
 

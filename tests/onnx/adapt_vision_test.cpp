@@ -11,14 +11,14 @@
 namespace ndtrain {
 namespace {
 
-using testing::DoubleNear;
-using testing::HasSubstr;
-using testing::Pointwise;
+using ::testing::DoubleNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
 using Doubles = std::vector<double>;
 
 auto about(const Doubles& expected) { return Pointwise(DoubleNear(1e-5), expected); }
 
-onnx::NodeProto& node_of(onnx::ModelProto& m) { return *m.mutable_graph()->mutable_node(0); }
+onnx::NodeProto& only_node(onnx::ModelProto& m) { return *m.mutable_graph()->mutable_node(0); }
 
 // x of these dims and more initialisers through one node to y.
 onnx::ModelProto through(const std::string& op, int64_t opset, const std::vector<int64_t>& dims,
@@ -47,17 +47,17 @@ const Tensor kSquare = floats({1, 1, 2, 2}, {1, 2, 3, 4});
 TEST(AdaptResize, UpsampleOfEveryOpset) {
   const Doubles doubled = {1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4};
   onnx::ModelProto one = through("Upsample", 1, {1, 1, 2, 2});
-  set_float(node_of(one), "height_scale", 2);
-  set_float(node_of(one), "width_scale", 2);
+  set_float(only_node(one), "height_scale", 2);
+  set_float(only_node(one), "width_scale", 2);
   EXPECT_EQ(both_ways(one, kSquare), doubled);
   onnx::ModelProto seven = through("Upsample", 7, {1, 1, 2, 2});
   for (const float s : {1, 1, 2, 2}) {
-    if (node_of(seven).attribute_size() == 0) {
-      onnx::AttributeProto& a = *node_of(seven).add_attribute();
+    if (only_node(seven).attribute_size() == 0) {
+      onnx::AttributeProto& a = *only_node(seven).add_attribute();
       a.set_name("scales");
       a.set_type(onnx::AttributeProto::FLOATS);
     }
-    node_of(seven).mutable_attribute(0)->add_floats(s);
+    only_node(seven).mutable_attribute(0)->add_floats(s);
   }
   EXPECT_EQ(both_ways(seven, kSquare), doubled);
   onnx::ModelProto nine = through("Upsample", 9, {1, 1, 2, 2}, {"s"});
@@ -71,7 +71,7 @@ TEST(AdaptResize, Opset10IsAsymmetric) {
   const auto widened = [](int64_t opset, const Names& more) {
     onnx::ModelProto m = through("Resize", opset, {1, 1, 1, 2}, more);
     add_floats(m, "s", {4}, {1, 1, 1, 2});
-    set_string(node_of(m), "mode", "linear");
+    set_string(only_node(m), "mode", "linear");
     return both_ways(m, floats({1, 1, 1, 2}, {0, 4}));
   };
   EXPECT_THAT(widened(10, {"s"}), about({0, 2, 4, 4}));
@@ -81,7 +81,7 @@ TEST(AdaptResize, Opset10IsAsymmetric) {
 TEST(AdaptResize, ExportSaysWhatOpset17DoesNotHave) {
   onnx::ModelProto m = through("Resize", 19, {1, 1, 4, 4}, {"", "", "z"});
   add_ints(m, "z", {2}, {2, 2});
-  set_ints(node_of(m), "axes", {2, 3});
+  set_ints(only_node(m), "axes", {2, 3});
   const Model model = import_proto(m);
   try {
     export_model(model, {.opset = 17});
@@ -98,27 +98,27 @@ TEST(AdaptNorm, GroupNormalizationOfBothForms) {
     onnx::ModelProto m = through("GroupNormalization", opset, {1, 2, 1, 2}, {"s", "b"});
     add_floats(m, "s", {2}, {2, 3});
     add_floats(m, "b", {2}, {0, 1});
-    set_int(node_of(m), "num_groups", 2);
-    set_float(node_of(m), "epsilon", 1e-9f);
+    set_int(only_node(m), "num_groups", 2);
+    set_float(only_node(m), "epsilon", 1e-9f);
     EXPECT_THAT(both_ways(m, x), about({-2, 2, -2, 4})) << opset;
   }
   onnx::ModelProto bad = through("GroupNormalization", 21, {1, 2, 1, 2}, {"s", "s"});
   add_floats(bad, "s", {2}, {2, 3});
-  set_int(node_of(bad), "num_groups", 3);
+  set_int(only_node(bad), "num_groups", 3);
   EXPECT_THAT(refusal(bad), HasSubstr("num_groups 3 does not divide the channels"));
 }
 
 TEST(AdaptNorm, RootMeanSquareAndLength) {
   onnx::ModelProto rms = through("RMSNormalization", 23, {1, 2}, {"s"});
   add_floats(rms, "s", {2}, {1, 2});
-  set_float(node_of(rms), "epsilon", 1e-12f);
+  set_float(only_node(rms), "epsilon", 1e-12f);
   const double root = std::sqrt(12.5);
   EXPECT_THAT(both_ways(rms, floats({1, 2}, {3, 4})), about({3 / root, 8 / root}));
   onnx::ModelProto lp = through("LpNormalization", 1, {3, 2});
   EXPECT_THAT(both_ways(lp, floats({3, 2}, {3, 4, 0, 0, -5, 12})),
               about({0.6, 0.8, 0, 0, -5 / 13.0, 12 / 13.0}));
   onnx::ModelProto pool = through("GlobalLpPool", 2, {1, 1, 2, 2});
-  set_int(node_of(pool), "p", 3);
+  set_int(only_node(pool), "p", 3);
   EXPECT_THAT(both_ways(pool, floats({1, 1, 2, 2}, {1, -2, 0, 3})), about({std::cbrt(36.0)}));
 }
 
@@ -126,12 +126,12 @@ TEST(AdaptElementwise, FunctionsOfOneNumber) {
   const Tensor x = floats({1, 4}, {-3, -0.5, 0.5, 3});
   const auto sigmoid = [](double v) { return 1 / (1 + std::exp(-v)); };
   onnx::ModelProto swish = through("Swish", 24, {1, 4});
-  set_float(node_of(swish), "alpha", 2);
+  set_float(only_node(swish), "alpha", 2);
   EXPECT_THAT(both_ways(swish, x),
               about({-3 * sigmoid(-6), -0.5 * sigmoid(-1), 0.5 * sigmoid(1), 3 * sigmoid(6)}));
   onnx::ModelProto shrink = through("Shrink", 9, {1, 4});
-  set_float(node_of(shrink), "lambd", 1);
-  set_float(node_of(shrink), "bias", 1);
+  set_float(only_node(shrink), "lambd", 1);
+  set_float(only_node(shrink), "bias", 1);
   EXPECT_THAT(both_ways(shrink, x), about({-2, 0, 0, 2}));
   EXPECT_THAT(both_ways(through("Hardmax", 13, {2, 2}), floats({2, 2}, {1, 3, 5, 5})),
               about({0, 1, 1, 0}));
@@ -143,12 +143,12 @@ TEST(AdaptElementwise, FunctionsOfOneNumber) {
 // At every batch, though it was read at one.
 TEST(AdaptElementwise, TheBatchMayBeTheAxis) {
   onnx::ModelProto hard = through("Hardmax", 13, {-1, 2});
-  set_int(node_of(hard), "axis", 0);
+  set_int(only_node(hard), "axis", 0);
   EXPECT_EQ(run_floats(hard, {floats({1, 2}, {3, 4})}), (Doubles{1, 1}));
   EXPECT_EQ(run_floats(hard, {floats({3, 2}, {3, 4, 5, 4, 1, 9})}), (Doubles{0, 0, 1, 0, 0, 1}));
   onnx::ModelProto sum = through("Einsum", 13, {-1, 2}, {"w"});
   add_floats(sum, "w", {2, 1, 1}, {1, 2});
-  set_string(node_of(sum), "equation", "nc,cii->ni");
+  set_string(only_node(sum), "equation", "nc,cii->ni");
   EXPECT_EQ(run_floats(sum, {floats({1, 2}, {3, 4})}), (Doubles{11}));
   EXPECT_EQ(run_floats(sum, {floats({3, 2}, {3, 4, 0, 1, 1, 0})}), (Doubles{11, 2, 1}));
 }
@@ -158,8 +158,8 @@ TEST(AdaptElementwise, WhereIsInfinity) {
   const Tensor x = floats({1, 3}, {-infinity, 1, infinity});
   const auto found = [&](int64_t below, int64_t above) {
     onnx::ModelProto m = through("IsInf", 10, {1, 3});
-    set_int(node_of(m), "detect_negative", below);
-    set_int(node_of(m), "detect_positive", above);
+    set_int(only_node(m), "detect_negative", below);
+    set_int(only_node(m), "detect_positive", above);
     return both_ways(m, x);
   };
   EXPECT_EQ(found(1, 1), (Doubles{1, 0, 1}));
@@ -173,8 +173,8 @@ TEST(AdaptLoss, WeighsClassesAndLeavesOutWhatIsIgnored) {
     onnx::ModelProto m = through("NegativeLogLikelihoodLoss", 13, {3, 2}, {"t", "w"});
     add_ints(m, "t", {3}, {0, 1, 1});
     add_floats(m, "w", {2}, {1, 2});
-    set_string(node_of(m), "reduction", reduction);
-    if (ignores) set_int(node_of(m), "ignore_index", 0);
+    set_string(only_node(m), "reduction", reduction);
+    if (ignores) set_int(only_node(m), "ignore_index", 0);
     return both_ways(m, floats({3, 2}, {-1, -2, -3, -4, -5, -6}));
   };
   EXPECT_THAT(loss("none", false), about({1, 8, 12}));
@@ -202,7 +202,7 @@ TEST(AdaptCrop, CutsTheMiddleOrSurroundsIt) {
   EXPECT_EQ(run_floats(m, {floats({1, 5}, {1, 2, 3, 4, 5})}), (Doubles{2, 3, 0, 0}));
   onnx::ModelProto wide = through("CenterCropPad", 18, {1, 2}, {"z"});
   add_ints(wide, "z", {1}, {5});
-  set_ints(node_of(wide), "axes", {-1});
+  set_ints(only_node(wide), "axes", {-1});
   EXPECT_EQ(run_floats(wide, {floats({1, 2}, {1, 2})}), (Doubles{0, 1, 2, 0, 0}));
 }
 
@@ -211,15 +211,15 @@ TEST(AdaptRotary, TurnsPairs) {
   onnx::ModelProto m = through("RotaryEmbedding", 23, {1, 1, 3}, {"c", "s"});
   add_floats(m, "c", {1, 1, 1}, {0});
   add_floats(m, "s", {1, 1, 1}, {1});
-  set_int(node_of(m), "num_heads", 1);
-  set_int(node_of(m), "rotary_embedding_dim", 2);
+  set_int(only_node(m), "num_heads", 1);
+  set_int(only_node(m), "rotary_embedding_dim", 2);
   EXPECT_THAT(both_ways(m, floats({1, 1, 3}, {1, 2, 7})), about({-2, 1, 7}));
 }
 
 TEST(AdaptVision, NamesThatChanged) {
   onnx::ModelProto sample = through("GridSample", 16, {1, 1, 1, 2}, {"g"});
   add_floats(sample, "g", {1, 1, 1, 2}, {0, 0});
-  set_string(node_of(sample), "mode", "bilinear");
+  set_string(only_node(sample), "mode", "bilinear");
   EXPECT_THAT(both_ways(sample, floats({1, 1, 1, 2}, {1, 3})), about({2}));
   onnx::ModelProto scatter = through("Scatter", 9, {1, 2}, {"i", "u"});
   add_ints(scatter, "i", {1, 2}, {0, 0});
@@ -244,7 +244,7 @@ TEST(AdaptVision, TooFewInputsAreRefused) {
   }
   for (const char* op : {"Upsample", "Resize", "Hardmax", "LpNormalization", "Einsum", "Swish"}) {
     onnx::ModelProto m = one_node(op, 9);
-    node_of(m).clear_input();
+    only_node(m).clear_input();
     EXPECT_THAT(refusal(m), HasSubstr(op)) << op;
   }
 }
@@ -252,8 +252,8 @@ TEST(AdaptVision, TooFewInputsAreRefused) {
 TEST(AdaptVision, WhatDependsOnDataIsRefusedWithTheRemedy) {
   for (const char* op : {"NonMaxSuppression", "Unique", "Compress"}) {
     EXPECT_THAT(refusal(one_node(op, 11)),
-                testing::AllOf(HasSubstr(op), HasSubstr("depends on the data"),
-                               HasSubstr("end the model before it")));
+                ::testing::AllOf(HasSubstr(op), HasSubstr("depends on the data"),
+                                 HasSubstr("end the model before it")));
   }
 }
 

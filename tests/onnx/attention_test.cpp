@@ -18,7 +18,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const char* const kInputs[] = {"q", "k", "v", "mask", "past_k", "past_v"};
 const char* const kOutputs[] = {"y", "present_k", "present_v", "qk"};
@@ -98,7 +98,7 @@ std::vector<GoldenCase> golden_cases() {
   return cases;
 }
 
-class AttentionCase : public testing::TestWithParam<GoldenCase> {
+class AttentionCase : public ::testing::TestWithParam<GoldenCase> {
  protected:
   void expect_outputs_of(const Model& model) const {
     const std::vector<Tensor> got = run_model(model, GetParam().inputs);
@@ -125,7 +125,7 @@ TEST_P(AttentionCase, GivesWhatOnnxGivesBeforeAndAfterAnExport) {
   expect_outputs_of(again);
 }
 
-INSTANTIATE_TEST_SUITE_P(Onnx, AttentionCase, testing::ValuesIn(golden_cases()),
+INSTANTIATE_TEST_SUITE_P(Onnx, AttentionCase, ::testing::ValuesIn(golden_cases()),
                          [](const auto& c) { return c.param.name; });
 
 TEST(Attention, HasGoldenCases) { EXPECT_EQ(golden_cases().size(), 25u); }
@@ -141,13 +141,13 @@ onnx::ModelProto attention(const std::vector<int64_t>& q, const std::vector<int6
   return m;
 }
 
-onnx::NodeProto& node_of(onnx::ModelProto& m) { return *m.mutable_graph()->mutable_node(0); }
+onnx::NodeProto& attention_node(onnx::ModelProto& m) { return *m.mutable_graph()->mutable_node(0); }
 
 // What devices with a kernel for it are offered.
 TEST(Attention, IsTheChainThatIsOfferedAsOneKernel) {
   onnx::ModelProto upright = attention({-1, 4, 50, 16}, {-1, 4, 50, 16}, {-1, 4, 50, 16});
   onnx::ModelProto flat = attention({-1, 50, 64}, {-1, 50, 64}, {-1, 50, 64});
-  for (const char* name : {"q_num_heads", "kv_num_heads"}) set_int(node_of(flat), name, 4);
+  for (const char* name : {"q_num_heads", "kv_num_heads"}) set_int(attention_node(flat), name, 4);
   onnx::ModelProto grouped = attention({-1, 4, 50, 16}, {-1, 2, 50, 16}, {-1, 2, 50, 16});
   for (const onnx::ModelProto& m : {upright, flat, grouped}) {
     const Graph g = inference_graph(import_proto(m), 3);
@@ -175,7 +175,7 @@ TEST(Attention, AMaskThatIsKnownToLeaveSomethingTakesNoGuard) {
   onnx::ModelProto m = attention({-1, 1, 2, 4}, {-1, 1, 2, 4}, {-1, 1, 2, 4});
   const float kInf = std::numeric_limits<float>::infinity();
   add_floats(m, "mask", {2, 2}, {0, -kInf, 0, 0});
-  node_of(m).add_input("mask");
+  attention_node(m).add_input("mask");
   const auto guards = [](const onnx::ModelProto& proto) {
     return std::ranges::count(import_proto(proto).nodes, "Where", &ModelNode::op);
   };
@@ -194,20 +194,20 @@ TEST(Attention, WhatIsNotSupportedIsRefusedWithTheReason) {
               HasSubstr("3 heads of queries do not share 2"));
   m = attention(x, x, x, 24);
   add_ints(m, "lengths", {2}, {3, 2});
-  for (const char* input : {"", "", "", "lengths"}) node_of(m).add_input(input);
+  for (const char* input : {"", "", "", "lengths"}) attention_node(m).add_input(input);
   EXPECT_THAT(refusal(m), HasSubstr("nonpad_kv_seqlen is not supported"));
   m = attention(x, x, x, 24);
   add_floats(m, "mask", {3, 2}, {0, 0, 0, 0, 0, 0});
-  node_of(m).add_input("mask");
+  attention_node(m).add_input("mask");
   EXPECT_THAT(refusal(m), HasSubstr("for 3 keys is not supported"));
   m = attention(x, x, x);
-  set_int(node_of(m), "q_num_heads", 4);
+  set_int(attention_node(m), "q_num_heads", 4);
   EXPECT_THAT(refusal(m), HasSubstr("q_num_heads is 4, which does not fit"));
   m = attention(x, x, x);
-  set_int(node_of(m), "qk_matmul_output_mode", 4);
+  set_int(attention_node(m), "qk_matmul_output_mode", 4);
   EXPECT_THAT(refusal(m), HasSubstr("must be 0 to 3"));
   m = attention(x, x, x);
-  set_int(node_of(m), "surprise", 4);
+  set_int(attention_node(m), "surprise", 4);
   EXPECT_THAT(refusal(m), HasSubstr("surprise"));
 }
 
@@ -218,13 +218,13 @@ TEST(Attention, OnePartThatIsRefusedIsSaidOnce) {
   add_node(m, "Attention", {"q", "q", "q"}, {"a"});
   add_node(m, "Attention", {"a", "a", "a"}, {"y"});
   add_output(m, "y");
-  EXPECT_THAT(refusal(m), testing::Not(HasSubstr("Attention")));
+  EXPECT_THAT(refusal(m), ::testing::Not(HasSubstr("Attention")));
 }
 
 TEST(Attention, CausalMasksHaveALimit) {
   const auto taken = [](int64_t queries, int64_t keys) {
     onnx::ModelProto m = attention({1, 1, queries, 1}, {1, 1, keys, 1}, {1, 1, keys, 1});
-    set_int(node_of(m), "is_causal", 1);
+    set_int(attention_node(m), "is_causal", 1);
     return refusal(m);
   };
   static_assert(limits::kAttentionMask == 2048 * 2048);

@@ -9,9 +9,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using Doubles = std::vector<double>;
 
 onnx::GraphProto& graph(onnx::NodeProto& n, const std::string& attribute) {

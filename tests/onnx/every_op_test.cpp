@@ -62,7 +62,7 @@ std::map<std::pair<std::string, size_t>, int> first_opsets() {
   return first;
 }
 
-class EveryOp : public testing::TestWithParam<const OpDef*> {};
+class EveryOp : public ::testing::TestWithParam<const OpDef*> {};
 
 TEST_P(EveryOp, StaysTheSameThroughExportAtEveryOpset) {
   const OpDef& def = *GetParam();
@@ -76,7 +76,7 @@ TEST_P(EveryOp, StaysTheSameThroughExportAtEveryOpset) {
       try {
         file = exported(given.model, opset);
       } catch (const Error& e) {
-        EXPECT_THAT(e.what(), testing::HasSubstr("no opset from 17 on has"));
+        EXPECT_THAT(e.what(), ::testing::HasSubstr("no opset from 17 on has"));
         continue;
       }
       EXPECT_TRUE(first == 0 || !file.empty()) << "an earlier opset can say it";
@@ -101,7 +101,7 @@ std::vector<const OpDef*> of_onnx() {
   return defs;
 }
 
-INSTANTIATE_TEST_SUITE_P(Onnx, EveryOp, testing::ValuesIn(of_onnx()),
+INSTANTIATE_TEST_SUITE_P(Onnx, EveryOp, ::testing::ValuesIn(of_onnx()),
                          [](const auto& c) { return std::string(c.param->name); });
 
 }  // namespace

@@ -13,8 +13,8 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 onnx::ModelProto exported(const Model& model) {
   onnx::ModelProto m;

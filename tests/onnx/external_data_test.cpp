@@ -11,9 +11,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class ExternalDataTest : public testing::Test {
+class ExternalDataTest : public ::testing::Test {
  protected:
   void SetUp() override {
     real_fs().make_directories(root_ + "/model/sub").or_throw();

@@ -10,8 +10,8 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 // x f32[2] through a call of local function `name` to y.
 onnx::ModelProto calling(const std::string& name) {

@@ -8,9 +8,9 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // y = x scale + shift, where scale is of x's row and shift one number.
 onnx::ModelProto scaled() {

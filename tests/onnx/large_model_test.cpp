@@ -15,13 +15,13 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 1 << 14, kColumns = 1 << 11, kWeights = 17;  // of 128 MiB each
 constexpr int64_t kBytes = kRows * kColumns * 4;
 
-class LargeModel : public testing::Test {
+class LargeModel : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!std::getenv("NDT_LARGE_MODELS")) GTEST_SKIP() << "$NDT_LARGE_MODELS is not set";

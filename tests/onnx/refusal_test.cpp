@@ -10,8 +10,8 @@
 namespace ndtrain {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(Import, NamesEveryOffenderAtOnce) {
   onnx::ModelProto m = empty_model();
@@ -52,7 +52,7 @@ TEST(Import, NamesTheNodesOfACycle) {
   const std::string why = refusal(m);
   EXPECT_THAT(
       why, AllOf(HasSubstr("cycle"), HasSubstr("'one'"), HasSubstr("'two'"), HasSubstr("'three'")));
-  EXPECT_THAT(why, testing::Not(HasSubstr("'outside'")));
+  EXPECT_THAT(why, ::testing::Not(HasSubstr("'outside'")));
 }
 
 TEST(Import, SortsNodesThatAreOutOfOrder) {

@@ -11,10 +11,10 @@
 namespace ndtrain {
 namespace {
 
-using testing::DoubleNear;
-using testing::ElementsAre;
-using testing::ElementsAreArray;
-using testing::HasSubstr;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr DType kF32 = DType::kF32, kI32 = DType::kI32, kI64 = DType::kI64, kBool = DType::kBool;
@@ -63,7 +63,7 @@ Shape shape_of(const char* op, const std::vector<In>& in, Attrs attrs = {}) {
 }
 
 auto near(const std::vector<double>& v, double tolerance = 1e-6) {
-  std::vector<testing::Matcher<double>> each;
+  std::vector<::testing::Matcher<double>> each;
   for (const double x : v) each.push_back(DoubleNear(x, tolerance));
   return ElementsAreArray(each);
 }
@@ -232,7 +232,7 @@ TEST(Reshape, FillsInWhatRemains) {
   EXPECT_THAT(refusal("Reshape", {x, ints({-1, -1})}), HasSubstr("more than one -1"));
   EXPECT_THAT(refusal("Reshape", {x, ints({2, 3})}), HasSubstr("cannot become"));
   EXPECT_THAT(refusal("Reshape", {x, ints({24, 1, 1, 0})}), HasSubstr("dim 3"));
-  EXPECT_THAT(refusal("Reshape", {x, ints({-2, -12})}), testing::Not(testing::IsEmpty()));
+  EXPECT_THAT(refusal("Reshape", {x, ints({-2, -12})}), ::testing::Not(::testing::IsEmpty()));
   EXPECT_EQ(shape_of("Reshape", {{{kF32, {0, 3}}, {}}, ints({3, 0})}, {{"allowzero", int64_t{1}}}),
             Shape({3, 0}));
 }
@@ -269,7 +269,7 @@ TEST(Expand, BroadcastsBothWays) {
   EXPECT_EQ(shape_of("Expand", {counted({3, 4}), ints({1})}), Shape({3, 4}));
   EXPECT_THAT(refusal("Expand", {counted({3}), ints({4})}), HasSubstr("[3] with [4]"));
   EXPECT_THAT(refusal("Expand", {counted({1}), ints({1e12, 1e12})}),
-              testing::Not(testing::IsEmpty()));
+              ::testing::Not(::testing::IsEmpty()));
   EXPECT_THAT(values("Tile", {counted({2}), ints({3})}), ElementsAre(0, 1, 0, 1, 0, 1));
   EXPECT_THAT(refusal("Tile", {counted({2}), ints({-1})}), HasSubstr("-1 times"));
   EXPECT_THAT(refusal("Tile", {counted({2}), ints({1, 1})}), HasSubstr("2 repeats"));

@@ -49,7 +49,7 @@ std::set<double> elements(const Applied& r) {
 
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-class Facts : public testing::TestWithParam<const OpDef*> {
+class Facts : public ::testing::TestWithParam<const OpDef*> {
  protected:
   // f(run) for every example; `f` says whether it looked at it. At least one must be looked at.
   template <typename F>
@@ -294,7 +294,7 @@ std::vector<const OpDef*> with_reference() {
   return defs;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, Facts, testing::ValuesIn(with_reference()),
+INSTANTIATE_TEST_SUITE_P(Ops, Facts, ::testing::ValuesIn(with_reference()),
                          [](const auto& of) { return std::string(of.param->name); });
 
 // golden/onnx_ops.txt is what onnx's own table of operators says, up to opset 17.

@@ -47,7 +47,7 @@ void compose(ExampleGraph& e) {
   e.graph.set_outputs(e.outputs);
 }
 
-class Gradient : public testing::TestWithParam<ExampleCase> {
+class Gradient : public ::testing::TestWithParam<ExampleCase> {
  protected:
   // sum of dy * y over the outputs that have a seed.
   double loss(const DoubleValues& given) const {
@@ -134,11 +134,11 @@ TEST_P(Gradient, EqualsFiniteDifferences) {
   }
 }
 
-std::string test_name(const testing::TestParamInfo<ExampleCase>& info) {
+std::string test_name(const ::testing::TestParamInfo<ExampleCase>& info) {
   return name_of(info.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllOps, Gradient, testing::ValuesIn(example_cases(differentiable)),
+INSTANTIATE_TEST_SUITE_P(AllOps, Gradient, ::testing::ValuesIn(example_cases(differentiable)),
                          test_name);
 
 // Runs the reference of an example by itself: a node that was folded away when the graph was built
@@ -157,7 +157,7 @@ std::vector<std::vector<double>> reference_of(const ExampleCase& c, const Exampl
   return run_reference(*c.def, attrs, in, out, e.values);
 }
 
-class Reference : public testing::TestWithParam<const OpDef*> {};
+class Reference : public ::testing::TestWithParam<const OpDef*> {};
 
 TEST_P(Reference, FillsWhatInferPromises) {
   for (size_t k = 0; k < GetParam()->examples.size(); ++k) {
@@ -183,14 +183,14 @@ std::vector<const OpDef*> ops() {
   return list;
 }
 
-std::string op_name(const testing::TestParamInfo<const OpDef*>& info) {
+std::string op_name(const ::testing::TestParamInfo<const OpDef*>& info) {
   return std::string(info.param->name);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllOps, Reference, testing::ValuesIn(ops()), op_name);
+INSTANTIATE_TEST_SUITE_P(AllOps, Reference, ::testing::ValuesIn(ops()), op_name);
 
 // What is bound computes what the op's reference says, at every example.
-class Composed : public testing::TestWithParam<const OpDef*> {};
+class Composed : public ::testing::TestWithParam<const OpDef*> {};
 
 TEST_P(Composed, EqualsTheReference) {
   const OpDef& def = *GetParam();
@@ -233,7 +233,7 @@ std::vector<const OpDef*> composed_ops() {
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllOps, Composed, testing::ValuesIn(composed_ops()), op_name);
+INSTANTIATE_TEST_SUITE_P(AllOps, Composed, ::testing::ValuesIn(composed_ops()), op_name);
 
 TEST(OpTable, EveryOpHasExamplesInferAndReference) {
   for (const OpDef& def : all_ops()) {

@@ -10,47 +10,47 @@
 namespace ndtrain {
 namespace {
 
-using testing::DoubleNear;
-using testing::ElementsAre;
-using testing::Pointwise;
-using Values = std::vector<double>;
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::Pointwise;
+using Doubles = std::vector<double>;
 
-struct In {
+struct Inputs {
   TensorType type;
-  Values values;
+  Doubles values;
 
-  In(Shape s, Values v) : type{DType::kF32, std::move(s)}, values(std::move(v)) {}
-  In(DType t, Shape s, Values v) : type{t, std::move(s)}, values(std::move(v)) {}
+  Inputs(Shape s, Doubles v) : type{DType::kF32, std::move(s)}, values(std::move(v)) {}
+  Inputs(DType t, Shape s, Doubles v) : type{t, std::move(s)}, values(std::move(v)) {}
 };
 
 // The outputs of one node.
-std::vector<Values> run(const std::string& op, const std::vector<In>& inputs, Attrs attrs = {},
-                        int outputs = 0) {
+std::vector<Doubles> run(const std::string& op, const std::vector<Inputs>& inputs, Attrs attrs = {},
+                         int outputs = 0) {
   Graph g;
   DoubleValues given;
   std::vector<ValueId> ids;
-  for (const In& in : inputs) {
+  for (const Inputs& in : inputs) {
     ids.push_back(g.add_input("x" + std::to_string(ids.size()), in.type));
     given[ids.back()] = in.values;
   }
   const std::vector<ValueId> ys = g.add(op, ids, std::move(attrs), outputs);
   const DoubleValues all = interpret(g, given);
-  std::vector<Values> result;
+  std::vector<Doubles> result;
   for (ValueId y : ys) result.push_back(all.at(y));
   return result;
 }
 
-Values run1(const std::string& op, const std::vector<In>& inputs, Attrs attrs = {}) {
+Doubles run1(const std::string& op, const std::vector<Inputs>& inputs, Attrs attrs = {}) {
   return run(op, inputs, std::move(attrs)).at(0);
 }
 
-Values count_up(int n) {
-  Values v;
+Doubles count_up(int n) {
+  Doubles v;
   for (int i = 1; i <= n; ++i) v.push_back(i);
   return v;
 }
 
-auto near(const Values& expected, double tolerance = 1e-12) {
+auto near_values(const Doubles& expected, double tolerance = 1e-12) {
   return Pointwise(DoubleNear(tolerance), expected);
 }
 
@@ -86,7 +86,7 @@ TEST(Conv, AutoPadSplitsThePaddingAndPutsTheOddCellAtTheNamedEnd) {
 }
 
 TEST(FusedConv, AddsTheResidualBeforeTheActivation) {
-  const std::vector<In> in = {
+  const std::vector<Inputs> in = {
       {{1, 1, 3}, {1, 2, 3}}, {{1, 1, 1}, {1}}, {{1}, {1}}, {{1, 1, 3}, {-9, 0, 9}}};
   EXPECT_THAT(run1("FusedConv", in), ElementsAre(-7, 3, 13));
   EXPECT_THAT(run1("FusedConv", in, {{"steps", "Relu x0"}}), ElementsAre(0, 3, 13));
@@ -94,19 +94,19 @@ TEST(FusedConv, AddsTheResidualBeforeTheActivation) {
 }
 
 TEST(AveragePool, CeilModeDividesByTheCellsThatAreThere) {
-  const In x{{1, 1, 4, 4}, count_up(16)};
+  const Inputs x{{1, 1, 4, 4}, count_up(16)};
   EXPECT_THAT(run1("AveragePool", {x},
                    {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", 1}}),
-              near({6, 7.5, 12, 13.5}));
+              near_values({6, 7.5, 12, 13.5}));
 }
 
 TEST(AveragePool, PaddingCountsWhenAskedForButCellsBeyondItNever) {
-  const In x{{1, 1, 6}, count_up(6)};
+  const Inputs x{{1, 1, 6}, count_up(6)};
   Attrs attrs{
       {"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1, 1}}, {"ceil_mode", 1}};
-  EXPECT_THAT(run1("AveragePool", {x}, attrs), near({1.5, 3, 5, 6}));
+  EXPECT_THAT(run1("AveragePool", {x}, attrs), near_values({1.5, 3, 5, 6}));
   attrs.set("count_include_pad", int64_t{1});
-  EXPECT_THAT(run1("AveragePool", {x}, attrs), near({1, 3, 5, 3}));
+  EXPECT_THAT(run1("AveragePool", {x}, attrs), near_values({1, 3, 5, 3}));
 }
 
 TEST(AveragePool, AWindowThatWouldStartInThePaddingAfterIsLeftOut) {
@@ -119,7 +119,7 @@ TEST(AveragePool, AWindowThatWouldStartInThePaddingAfterIsLeftOut) {
 }
 
 TEST(MaxPool, IndicesCountThroughTheWholeTensorInTheAskedOrder) {
-  const In x{{1, 2, 2, 3}, {0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
+  const Inputs x{{1, 2, 2, 3}, {0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
   Attrs attrs{{"kernel_shape", Ints{2, 3}}};
   EXPECT_THAT(run("MaxPool", {x}, attrs, 2)[1], ElementsAre(1, 11));
   attrs.set("storage_order", int64_t{1});
@@ -139,61 +139,62 @@ TEST(MaxPoolGrad, TheFirstOfEqualMaximaTakesTheGradient) {
 }
 
 TEST(BatchNormalization, TrainingMovesTheRunningStatisticsTowardsTheBatch) {
-  const std::vector<In> in = {
+  const std::vector<Inputs> in = {
       {{2, 1, 2}, {1, 1, 3, 3}}, {{1}, {2}}, {{1}, {10}}, {{1}, {100}}, {{1}, {50}}};
-  const std::vector<Values> y =
+  const std::vector<Doubles> y =
       run("BatchNormalization", in, {{"training_mode", 1}, {"momentum", 0.9}, {"epsilon", 0.0}}, 3);
-  EXPECT_THAT(y[0], near({8, 8, 12, 12}));
-  EXPECT_THAT(y[1], near({90.2}));  // 0.9 * 100 + 0.1 * 2
-  EXPECT_THAT(y[2], near({45.1}));  // 0.9 * 50 + 0.1 * 1: the population's variance
+  EXPECT_THAT(y[0], near_values({8, 8, 12, 12}));
+  EXPECT_THAT(y[1], near_values({90.2}));  // 0.9 * 100 + 0.1 * 2
+  EXPECT_THAT(y[2], near_values({45.1}));  // 0.9 * 50 + 0.1 * 1: the population's variance
 }
 
 TEST(BatchNormalization, InferenceUsesTheGivenStatistics) {
-  const std::vector<In> in = {
+  const std::vector<Inputs> in = {
       {{1, 2, 1}, {5, 5}}, {{2}, {1, 2}}, {{2}, {0, 1}}, {{2}, {1, 3}}, {{2}, {3, 0}}};
-  EXPECT_THAT(run1("BatchNormalization", in, {{"epsilon", 1.0}}), near({2, 5}));
+  EXPECT_THAT(run1("BatchNormalization", in, {{"epsilon", 1.0}}), near_values({2, 5}));
 }
 
 TEST(LayerNormalization, NormalisesFromTheAxisOnAndReportsItsStatistics) {
-  const std::vector<Values> y =
+  const std::vector<Doubles> y =
       run("LayerNormalization", {{{2, 2, 1}, {1, 3, 10, 14}}, {{2, 1}, {1, 2}}, {{1}, {0.5}}},
           {{"axis", 1}, {"epsilon", 0.0}}, 3);
-  EXPECT_THAT(y[0], near({-0.5, 2.5, -0.5, 2.5}));
-  EXPECT_THAT(y[1], near({2, 12}));
-  EXPECT_THAT(y[2], near({1, 0.5}));
+  EXPECT_THAT(y[0], near_values({-0.5, 2.5, -0.5, 2.5}));
+  EXPECT_THAT(y[1], near_values({2, 12}));
+  EXPECT_THAT(y[2], near_values({1, 0.5}));
 }
 
 TEST(InstanceNormalization, EveryPlaneHasItsOwnStatistics) {
   EXPECT_THAT(run1("InstanceNormalization", {{{2, 1, 2}, {1, 3, 10, 14}}, {{1}, {2}}, {{1}, {1}}},
                    {{"epsilon", 0.0}}),
-              near({-1, 3, -1, 3}));
+              near_values({-1, 3, -1, 3}));
 }
 
 TEST(LRN, EqualsPyTorch) {
   EXPECT_THAT(run1("LRN", {{{1, 6, 1, 1}, count_up(6)}},
                    {{"size", 3}, {"alpha", 0.3}, {"beta", 0.75}, {"bias", 2.0}}),
-              near({0.5029733718731741, 0.7987682757159081, 0.9109073255437746, 0.9294723209701633,
-                    0.909685356182287, 1.249647389311887}));
+              near_values({0.5029733718731741, 0.7987682757159081, 0.9109073255437746,
+                           0.9294723209701633, 0.909685356182287, 1.249647389311887}));
 }
 
 TEST(LRN, AnEvenSizeReachesFurtherForwardThanBack) {
   // size 2: a channel and the one after it.
   EXPECT_THAT(run1("LRN", {{{1, 3}, {1, 2, 3}}}, {{"size", 2}, {"alpha", 2.0}, {"beta", 1.0}}),
-              near({1 / 6.0, 2 / 14.0, 3 / 10.0}));
+              near_values({1 / 6.0, 2 / 14.0, 3 / 10.0}));
 }
 
 TEST(Softmax, LargeValuesDoNotOverflow) {
   const double e = std::exp(1);
-  EXPECT_THAT(run1("Softmax", {{{1, 2}, {10000, 10001}}}), near({1 / (1 + e), e / (1 + e)}));
-  EXPECT_THAT(run1("LogSoftmax", {{{1, 2}, {-10000, 10000}}}), near({-20000, 0}));
+  EXPECT_THAT(run1("Softmax", {{{1, 2}, {10000, 10001}}}), near_values({1 / (1 + e), e / (1 + e)}));
+  EXPECT_THAT(run1("LogSoftmax", {{{1, 2}, {-10000, 10000}}}), near_values({-20000, 0}));
 }
 
 TEST(Softmax, SumsToOneAlongItsAxisOnly) {
-  EXPECT_THAT(run1("Softmax", {{{2, 2}, {0, 5, 0, 5}}}, {{"axis", 0}}), near({0.5, 0.5, 0.5, 0.5}));
+  EXPECT_THAT(run1("Softmax", {{{2, 2}, {0, 5, 0, 5}}}, {{"axis", 0}}),
+              near_values({0.5, 0.5, 0.5, 0.5}));
 }
 
 TEST(Gemm, ScalesTheProductAndTheBroadcastBias) {
-  const In a{{2, 2}, {1, 2, 3, 4}}, b{{2, 2}, {5, 6, 7, 8}}, c{{2, 1}, {1, 2}};
+  const Inputs a{{2, 2}, {1, 2, 3, 4}}, b{{2, 2}, {5, 6, 7, 8}}, c{{2, 1}, {1, 2}};
   EXPECT_THAT(run1("Gemm", {a, b, c}, {{"alpha", 2.0}, {"beta", 10.0}}),
               ElementsAre(48, 54, 106, 120));
   EXPECT_THAT(run1("Gemm", {a, b}, {{"transA", 1}}), ElementsAre(26, 30, 38, 44));
@@ -215,53 +216,56 @@ TEST(MatMul, ShapesFollowNumPy) {
 }
 
 TEST(SoftmaxCrossEntropy, EqualsPyTorchWithAndWithoutSmoothing) {
-  const In logits{{2, 3}, {1, 2, 3, 0.5, -1, 0}}, labels{DType::kI64, {2}, {2, 0}};
-  const In first{{2}, {1, 0}}, weighted{{2}, {0.5, 2}};
-  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, first}), near({0.4076059644443804}));
+  const Inputs logits{{2, 3}, {1, 2, 3, 0.5, -1, 0}}, labels{DType::kI64, {2}, {2, 0}};
+  const Inputs first{{2}, {1, 0}}, weighted{{2}, {0.5, 2}};
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, first}),
+              near_values({0.4076059644443804}));
   EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, weighted}, {{"smoothing", 0.1}}),
-              near({0.5 * 0.5076059644443804 + 2 * 0.670797272003395}));
+              near_values({0.5 * 0.5076059644443804 + 2 * 0.670797272003395}));
 }
 
 // Targets (0.25, 0, 0.75) and (0.4, 0.6, 0); then with CrossEntropyLoss(weight=(2, 0.5, 1)).
 TEST(SoftmaxCrossEntropy, OfSoftLabelsEqualsPyTorch) {
-  const In logits{{2, 3}, {1, 2, 3, 0.5, -1, 0}}, labels{DType::kI64, {2, 2}, {0, 2, 1, 0}};
-  const In shares{{2, 2}, {0.25, 0.75, 0.6, 0.4}}, dloss{{}, {1}};
+  const Inputs logits{{2, 3}, {1, 2, 3, 0.5, -1, 0}}, labels{DType::kI64, {2, 2}, {0, 2, 1, 0}};
+  const Inputs shares{{2, 2}, {0.25, 0.75, 0.6, 0.4}}, dloss{{}, {1}};
   const Attrs smooth{{"smoothing", 0.1}};
   EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, shares}, smooth),
-              near({2.4384032364477757}));
+              near_values({2.4384032364477757}));
   EXPECT_THAT(run1("SoftmaxCrossEntropyGrad", {dloss, logits, labels, shares}, smooth),
-              near({-0.16830276016295292, 0.21139513772146432, -0.043092377558511585,
-                    0.15321605393284637, -0.4513816810236045, 0.2981656270907582}));
-  const In weighted{{2, 2}, {0.25 * 2, 0.75, 0.6 * 0.5, 0.4 * 2}};
-  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, weighted}), near({2.624051121425877}));
+              near_values({-0.16830276016295292, 0.21139513772146432, -0.043092377558511585,
+                           0.15321605393284637, -0.4513816810236045, 0.2981656270907582}));
+  const Inputs weighted{{2, 2}, {0.25 * 2, 0.75, 0.6 * 0.5, 0.4 * 2}};
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, weighted}),
+              near_values({2.624051121425877}));
   EXPECT_THAT(run1("SoftmaxCrossEntropyGrad", {dloss, logits, labels, weighted}),
-              near({-0.38746178353702443, 0.30591058881849703, 0.08155119471852723,
-                    -0.1987956740072024, -0.16585318245929825, 0.3646488564665007}));
+              near_values({-0.38746178353702443, 0.30591058881849703, 0.08155119471852723,
+                           -0.1987956740072024, -0.16585318245929825, 0.3646488564665007}));
 }
 
 TEST(SoftmaxCrossEntropy, ARowOfWeightZeroCountsForNothing) {
-  const In logits{{2, 2}, {NAN, INFINITY, 0, 0}}, labels{DType::kI64, {2}, {-1, 1}}, w{{2}, {0, 1}};
-  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, w}), near({std::log(2)}));
+  const Inputs logits{{2, 2}, {NAN, INFINITY, 0, 0}}, labels{DType::kI64, {2}, {-1, 1}},
+      w{{2}, {0, 1}};
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, w}), near_values({std::log(2)}));
   EXPECT_THAT(run1("SoftmaxCrossEntropyGrad", {{{}, {1}}, logits, labels, w}),
-              near({0, 0, 0.5, -0.5}));
+              near_values({0, 0, 0.5, -0.5}));
 }
 
 TEST(SoftmaxCrossEntropy, ALabelOutOfRangeIsAnError) {
-  const In logits{{1, 2}, {0, 0}}, labels{DType::kI64, {1}, {2}}, w{{1}, {1}};
+  const Inputs logits{{1, 2}, {0, 0}}, labels{DType::kI64, {1}, {2}}, w{{1}, {1}};
   EXPECT_THROW(run1("SoftmaxCrossEntropy", {logits, labels, w}), Error);
-  const In two{DType::kI64, {1, 2}, {0, 2}}, all{{1, 2}, {0.5, 0.5}}, first{{1, 2}, {1, 0}};
+  const Inputs two{DType::kI64, {1, 2}, {0, 2}}, all{{1, 2}, {0.5, 0.5}}, first{{1, 2}, {1, 0}};
   EXPECT_THROW(run1("SoftmaxCrossEntropy", {logits, two, all}), Error);
-  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, two, first}), near({std::log(2)}));
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, two, first}), near_values({std::log(2)}));
 }
 
 // Two steps from w = (0.5, -1) with moments of zero, as the golden numbers from PyTorch: the next
 // w.
-Values two_steps(const std::string& op, size_t moments, const std::vector<Values>& gradients,
-                 const std::vector<Values>& hyper, Attrs attrs = {}) {
-  std::vector<Values> s(1 + moments, Values{0, 0});
+Doubles two_steps(const std::string& op, size_t moments, const std::vector<Doubles>& gradients,
+                  const std::vector<Doubles>& hyper, Attrs attrs = {}) {
+  std::vector<Doubles> s(1 + moments, Doubles{0, 0});
   s[0] = {0.5, -1};
   for (size_t t = 0; t < 2; ++t) {
-    std::vector<In> in = {{{2}, s[0]}, {{2}, gradients[t]}};
+    std::vector<Inputs> in = {{{2}, s[0]}, {{2}, gradients[t]}};
     for (size_t i = 1; i <= moments; ++i) in.emplace_back(Shape{2}, s[i]);
     in.emplace_back(Shape{static_cast<int64_t>(hyper[t].size())}, hyper[t]);
     s = run(op, in, attrs, static_cast<int>(1 + moments));
@@ -269,20 +273,20 @@ Values two_steps(const std::string& op, size_t moments, const std::vector<Values
   return s[0];
 }
 
-const std::vector<Values> kGradients = {{0.1, -0.2}, {0.3, 0.4}};
+const std::vector<Doubles> kGradients = {{0.1, -0.2}, {0.3, 0.4}};
 
 TEST(SgdStep, EqualsPyTorch) {
-  const Values plain = {0.1, 0.9, 0.01, 1}, damped = {0.1, 0.9, 0.01, 0.75};
-  const auto two = [&](const std::vector<Values>& hyper, bool nesterov) {
+  const Doubles plain = {0.1, 0.9, 0.01, 1}, damped = {0.1, 0.9, 0.01, 0.75};
+  const auto two = [&](const std::vector<Doubles>& hyper, bool nesterov) {
     return two_steps("SgdStep", 1, kGradients, hyper, {{"nesterov", nesterov}});
   };
-  EXPECT_THAT(two({plain, plain}, false), near({0.4495605, -0.999121}));
-  EXPECT_THAT(two({plain, plain}, true), near({0.413632905, -1.01726581}));
-  EXPECT_THAT(two({plain, damped}, false), near({0.457182875, -0.98936575}));
+  EXPECT_THAT(two({plain, plain}, false), near_values({0.4495605, -0.999121}));
+  EXPECT_THAT(two({plain, plain}, true), near_values({0.413632905, -1.01726581}));
+  EXPECT_THAT(two({plain, damped}, false), near_values({0.457182875, -0.98936575}));
 }
 
-std::vector<Values> adam_hyper(double beta2) {
-  std::vector<Values> hyper;
+std::vector<Doubles> adam_hyper(double beta2) {
+  std::vector<Doubles> hyper;
   for (const int t : {1, 2}) {
     hyper.push_back({0.01, 0.9, beta2, 1e-8, 0.1, 1 - std::pow(0.9, t), 1 - std::pow(beta2, t)});
   }
@@ -293,47 +297,48 @@ TEST(AdamStep, EqualsPyTorchsAdamAndAdamW) {
   const auto two = [](bool decoupled) {
     return two_steps("AdamStep", 2, kGradients, adam_hyper(0.999), {{"decoupled", decoupled}});
   };
-  EXPECT_THAT(two(false), near({0.4805180578399635, -0.9905429538357655}));
-  EXPECT_THAT(two(true), near({0.479832690219559, -0.9916720356541037}));
+  EXPECT_THAT(two(false), near_values({0.4805180578399635, -0.9905429538357655}));
+  EXPECT_THAT(two(true), near_values({0.479832690219559, -0.9916720356541037}));
 }
 
 // The second gradient of the second element is the smaller one.
 TEST(AdamStep, WithAFifthStateEqualsPyTorchsAmsgrad) {
-  const std::vector<Values> gradients = {{0.1, -2}, {0.3, 0.4}};
+  const std::vector<Doubles> gradients = {{0.1, -2}, {0.3, 0.4}};
   const auto two = [&](size_t moments, bool decoupled) {
     return two_steps("AdamStep", moments, gradients, adam_hyper(0.5), {{"decoupled", decoupled}});
   };
-  EXPECT_THAT(two(2, false), near({0.4814468070313502, -0.9832396727957935}));
-  EXPECT_THAT(two(3, false), near({0.4814468070313502, -0.9851225073426139}));
-  EXPECT_THAT(two(3, true), near({0.4808541704927517, -0.9834987821303495}));
+  EXPECT_THAT(two(2, false), near_values({0.4814468070313502, -0.9832396727957935}));
+  EXPECT_THAT(two(3, false), near_values({0.4814468070313502, -0.9851225073426139}));
+  EXPECT_THAT(two(3, true), near_values({0.4808541704927517, -0.9834987821303495}));
 }
 
 TEST(RmsPropStep, EqualsPyTorchPlainAndCentred) {
-  const auto two = [](size_t moments, const Values& hyper) {
+  const auto two = [](size_t moments, const Doubles& hyper) {
     return two_steps("RmsPropStep", moments, kGradients, {hyper, hyper});
   };
-  EXPECT_THAT(two(2, {0.01, 0.99, 1e-8, 0, 0}), near({0.3050843304546708, -0.9895323261670684}));
-  const Values all = {0.01, 0.9, 1e-6, 0.1, 0.8};
-  EXPECT_THAT(two(2, all), near({0.4138243465678629, -0.9661346000587602}));
-  EXPECT_THAT(two(3, all), near({0.4079833972673873, -0.9630691643770202}));
+  EXPECT_THAT(two(2, {0.01, 0.99, 1e-8, 0, 0}),
+              near_values({0.3050843304546708, -0.9895323261670684}));
+  const Doubles all = {0.01, 0.9, 1e-6, 0.1, 0.8};
+  EXPECT_THAT(two(2, all), near_values({0.4138243465678629, -0.9661346000587602}));
+  EXPECT_THAT(two(3, all), near_values({0.4079833972673873, -0.9630691643770202}));
 }
 
 // Where rounding makes the mean's square the larger one there is still a number.
 TEST(RmsPropStep, AVarianceIsNotBelowZero) {
-  const std::vector<Values> s = run("RmsPropStep",
-                                    {{{1}, {1}},
-                                     {{1}, {1}},
-                                     {{1}, {0}},
-                                     {{1}, {1}},
-                                     {{1}, {1.25}},
-                                     {{5}, {0.5, 0.5, 0.25, 0, 0}}},
-                                    {}, 4);
+  const std::vector<Doubles> s = run("RmsPropStep",
+                                     {{{1}, {1}},
+                                      {{1}, {1}},
+                                      {{1}, {0}},
+                                      {{1}, {1}},
+                                      {{1}, {1.25}},
+                                      {{5}, {0.5, 0.5, 0.25, 0, 0}}},
+                                     {}, 4);
   EXPECT_THAT(s[0], ElementsAre(1 - 0.5 * 4));
   EXPECT_THAT(s[3], ElementsAre(1.125));
 }
 
 TEST(Dropout, IsTheIdentityAtInference) {
-  const std::vector<Values> y = run("Dropout", {{{3}, {1, -2, 3}}, {{}, {0.9}}}, {}, 2);
+  const std::vector<Doubles> y = run("Dropout", {{{3}, {1, -2, 3}}, {{}, {0.9}}}, {}, 2);
   EXPECT_THAT(y[0], ElementsAre(1, -2, 3));
   EXPECT_THAT(y[1], ElementsAre(1, 1, 1));
 }
@@ -343,7 +348,7 @@ TEST(DropoutMask, DropsTheAskedShareAndChangesWithSeedStepAndStream) {
     return run1("DropoutMask", {{DType::kI64, {2}, {seed, step}}},
                 {{"ratio", 0.25}, {"shape", Ints{100, 100}}, {"stream", stream}});
   };
-  const Values m = mask(7, 3, 1);
+  const Doubles m = mask(7, 3, 1);
   int64_t dropped = 0;
   for (size_t i = 0; i < m.size(); ++i) {
     const bool drop = Rng(7, 1 ^ (uint64_t{3} << 20)).uniform(i) < 0.25;
@@ -358,7 +363,7 @@ TEST(DropoutMask, DropsTheAskedShareAndChangesWithSeedStepAndStream) {
 }
 
 TEST(QuantizeLinear, RoundsHalfToEvenAndSaturates) {
-  const In x{{8}, {0.5, 1.5, 2.5, -0.5, -1.5, 300, -300, INFINITY}}, scale{{}, {1}};
+  const Inputs x{{8}, {0.5, 1.5, 2.5, -0.5, -1.5, 300, -300, INFINITY}}, scale{{}, {1}};
   EXPECT_THAT(run1("QuantizeLinear", {x, scale, {DType::kU8, {}, {10}}}),
               ElementsAre(10, 12, 12, 10, 8, 255, 0, 255));
   EXPECT_THAT(run1("QuantizeLinear", {x, scale, {DType::kI8, {}, {0}}}),
@@ -381,7 +386,7 @@ TEST(DequantizeLinear, TakesTheZeroPointOffFirst) {
 }
 
 TEST(DynamicQuantizeLinear, TheRangeHoldsZero) {
-  const std::vector<Values> y = run("DynamicQuantizeLinear", {{{3}, {1, 2, 255}}});
+  const std::vector<Doubles> y = run("DynamicQuantizeLinear", {{{3}, {1, 2, 255}}});
   EXPECT_THAT(y[0], ElementsAre(1, 2, 255));
   EXPECT_THAT(y[1], ElementsAre(1));
   EXPECT_THAT(y[2], ElementsAre(0));
@@ -415,8 +420,8 @@ TEST(QLinearConv, RescalesTheSumWithItsBias) {
 TEST(FusedQLinearMatMul, ScalesColumnsAndLeavesBytesOrF32) {
   const DType u = DType::kU8, i = DType::kI8;
   // (13 - 3, 1 - 3) times (2, -2; 1, 3) = (18, -26); times 0.5 * (1, 0.5) = (9, -6.5).
-  std::vector<In> in = {{u, {1, 2}, {13, 1}},       {{}, {0.5}},     {u, {}, {3}},
-                        {i, {2, 2}, {2, -2, 1, 3}}, {{2}, {1, 0.5}}, {i, {2}, {0, 0}}};
+  std::vector<Inputs> in = {{u, {1, 2}, {13, 1}},       {{}, {0.5}},     {u, {}, {3}},
+                            {i, {2, 2}, {2, -2, 1, 3}}, {{2}, {1, 0.5}}, {i, {2}, {0, 0}}};
   EXPECT_THAT(run1("FusedQLinearMatMul", in), ElementsAre(9, -6.5));
   in.insert(in.end(), {{{}, {2}}, {u, {}, {10}}, {{2}, {0, 1}}});
   // Plus (0, 1), in units of 2, from 10: 4.5 rounds to 4, -2.75 to -3.
@@ -428,22 +433,22 @@ TEST(FusedQLinearConv, AddsTheResidualBeforeTheActivation) {
   const DType u = DType::kU8, i = DType::kI8;
   // (13 - 3) * (2, -2) + (0, 6) = (20, -14); times 0.5 * (1, 0.5) / 2 = (5, -1.75); plus a residual
   // of (7 - 1, 9 - 1) * 3 / 2 = (9, 12).
-  const std::vector<In> in = {{u, {1, 1, 1}, {13}},
-                              {{}, {0.5}},
-                              {u, {}, {3}},
-                              {i, {2, 1, 1}, {2, -2}},
-                              {{2}, {1, 0.5}},
-                              {i, {2}, {0, 0}},
-                              {{}, {2}},
-                              {u, {}, {10}},
-                              {DType::kI32, {2}, {0, 6}},
-                              {i, {1, 2, 1}, {7, 9}},
-                              {{}, {3}},
-                              {i, {}, {1}}};
+  const std::vector<Inputs> in = {{u, {1, 1, 1}, {13}},
+                                  {{}, {0.5}},
+                                  {u, {}, {3}},
+                                  {i, {2, 1, 1}, {2, -2}},
+                                  {{2}, {1, 0.5}},
+                                  {i, {2}, {0, 0}},
+                                  {{}, {2}},
+                                  {u, {}, {10}},
+                                  {DType::kI32, {2}, {0, 6}},
+                                  {i, {1, 2, 1}, {7, 9}},
+                                  {{}, {3}},
+                                  {i, {}, {1}}};
   EXPECT_THAT(run1("FusedQLinearConv", in), ElementsAre(24, 20));
   const Attrs clip{{"steps", "Clip x0 21 25"}};
   EXPECT_THAT(run1("FusedQLinearConv", in, clip), ElementsAre(22, 20));  // [10.5, 12.5], to even
-  const std::vector<In> alone(in.begin(), in.begin() + 9);
+  const std::vector<Inputs> alone(in.begin(), in.begin() + 9);
   EXPECT_THAT(run1("FusedQLinearConv", alone, {{"steps", "Relu x0"}}), ElementsAre(15, 10));
   EXPECT_EQ(run1("FusedQLinearConv", alone), run1("QLinearConv", alone));
 }

@@ -28,7 +28,7 @@ void add(const Refusal& r) {
   g.add(r.op, in, r.attrs, r.outputs);
 }
 
-class Refused : public testing::TestWithParam<Refusal> {};
+class Refused : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(Refused, WithAMessageThatSaysWhy) {
   const Refusal& r = GetParam();
@@ -36,8 +36,8 @@ TEST_P(Refused, WithAMessageThatSaysWhy) {
     add(r);
     FAIL() << r.op << " was accepted";
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr(r.op));
-    EXPECT_THAT(e.what(), testing::HasSubstr(r.says));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr(r.op));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr(r.says));
   }
 }
 
@@ -208,11 +208,11 @@ const std::vector<Refusal> kRest = {
     {"QuantizedWeight", "ConvInteger", {f32({1, 1, 4}), {DType::kI8, {1, 1, 3}}}, {}, "i8 or u8"},
 };
 
-std::string name(const testing::TestParamInfo<Refusal>& info) { return info.param.name; }
+std::string name(const ::testing::TestParamInfo<Refusal>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Convolution, Refused, testing::ValuesIn(kConv), name);
-INSTANTIATE_TEST_SUITE_P(Pool, Refused, testing::ValuesIn(kPool), name);
-INSTANTIATE_TEST_SUITE_P(OtherNnOps, Refused, testing::ValuesIn(kRest), name);
+INSTANTIATE_TEST_SUITE_P(Convolution, Refused, ::testing::ValuesIn(kConv), name);
+INSTANTIATE_TEST_SUITE_P(Pool, Refused, ::testing::ValuesIn(kPool), name);
+INSTANTIATE_TEST_SUITE_P(OtherNnOps, Refused, ::testing::ValuesIn(kRest), name);
 
 TEST(Dropout, TrainingModeIsRefusedInFavourOfToTraining) {
   Graph g;
@@ -223,7 +223,7 @@ TEST(Dropout, TrainingModeIsRefusedInFavourOfToTraining) {
     g.add("Dropout", {x, ratio, training});
     FAIL() << "training_mode was accepted";
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("use to_training"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("use to_training"));
   }
 }
 

@@ -6,7 +6,7 @@
 #include "framework/parallel/gather_places.h"
 #include "framework/parallel/schedules/schedules.h"
 #include "framework/parallel/simulate.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 
 namespace ndtrain {
 namespace {
@@ -17,7 +17,7 @@ double step_s(std::string_view schedule, const CostProfile& costs, const Schedul
 
 TEST(Auto, IsNeverSlowerThanAnotherSchedule) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    const CostProfile costs = testing::random_network(seed, 40);
+    const CostProfile costs = testing::random_costs(seed, 40);
     for (const bool sharded : {false, true}) {
       const ScheduleOptions options{.evaluations = 500, .shard_optimizer = sharded};
       const double best = step_s("auto", costs, options);
@@ -58,7 +58,7 @@ double exhaustive(const Buckets& buckets, const CostProfile& costs) {
 TEST(Auto, FindsWhatATrialOfAllPlacesFinds) {
   int bound_missed = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    const CostProfile costs = testing::random_network(seed, 5);
+    const CostProfile costs = testing::random_costs(seed, 5);
     const double best = exhaustive(layer_buckets(costs), costs);
     const double found = step_s("auto", costs, {});
     EXPECT_LE(found, best * (1 + 1e-9)) << "seed " << seed;
@@ -68,7 +68,7 @@ TEST(Auto, FindsWhatATrialOfAllPlacesFinds) {
 }
 
 TEST(Auto, ASearchKeepsWhatIsBestAndItsBudget) {
-  const CostProfile costs = testing::random_network(3, 40);
+  const CostProfile costs = testing::random_costs(3, 40);
   const Buckets buckets = layer_buckets(costs);
   const std::vector<GatherPlace> late(buckets.size());
   double before = predicted_step_s(plan_with(buckets, late, false), costs);

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/error.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 
 namespace ndtrain {
 namespace {

@@ -5,14 +5,14 @@
 
 #include "framework/core/error.h"
 #include "framework/parallel/schedules/schedules.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 
 namespace ndtrain {
 namespace {
 
 TEST(CommPlanJson, GivesEveryPlanBack) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const CostProfile costs = testing::random_network(seed, 12);
+    const CostProfile costs = testing::random_costs(seed, 12);
     for (const NamedSchedule& s : schedules()) {
       const CommPlan plan = make_comm_plan(s.name, costs, {.evaluations = 100});
       EXPECT_EQ(parse_comm_plan(to_json(plan)) == plan, true) << s.name << ": " << to_json(plan);

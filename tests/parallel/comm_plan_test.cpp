@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/error.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 
 namespace ndtrain {
 namespace {
@@ -113,7 +113,7 @@ TEST(CommPlan, GathersGoBehindAllSumsInForwardOrder) {
 
 TEST(CommPlan, RandomPlansAreValidWhichOtherTestsUse) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    const CostProfile costs = testing::random_network(seed, 12);
+    const CostProfile costs = testing::random_costs(seed, 12);
     Rng rng(seed, "plan");
     const CommPlan plan = testing::random_plan(costs, rng);
     EXPECT_EQ(refusal(plan, costs.parameter_count()), "accepted") << seed << ": " << plan.text();

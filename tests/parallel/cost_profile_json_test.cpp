@@ -8,7 +8,7 @@
 #include "framework/core/error.h"
 #include "framework/core/limits.h"
 #include "framework/testing/memory_fs.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 #include "tests/support/replaced.h"
 
 namespace ndtrain {
@@ -41,7 +41,7 @@ void expect_equal(const CostProfile::Collective& a, const CostProfile::Collectiv
 TEST(CostProfileJson, EveryNumberComesBackAsItWasWritten) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
-    const CostProfile was = testing::random_network(seed, 20);
+    const CostProfile was = testing::random_costs(seed, 20);
     const CostProfile is = parse_cost_profile(to_json(was), "c.json");
     EXPECT_EQ(is.source, was.source);
     EXPECT_EQ(is.ranks, was.ranks);

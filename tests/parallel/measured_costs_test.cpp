@@ -22,27 +22,27 @@ const StepTimes kSecond{.steps = 4,
                         .optimizer_s = 0.25,
                         .step_s = 40,
                         .exposed_s = 21.75};
-const StepTimes kNone{.forward_s = {0, 0}, .backward_s = {0, 0}};
+const StepTimes kNoTimes{.forward_s = {0, 0}, .backward_s = {0, 0}};
 
 CostProfile two_layers() { return {.ranks = 3, .layers = {{.elements = 400}, {.elements = 100}}}; }
 
 TEST(MeasuredCosts, OfALayerAreThoseOfTheRankWhereItTakesLongest) {
   CostProfile costs = two_layers();
-  ASSERT_TRUE(set_slowest_times(std::vector{kFirst, kNone, kSecond}, costs));
+  ASSERT_TRUE(set_slowest_times(std::vector{kFirst, kNoTimes, kSecond}, costs));
   EXPECT_EQ(costs.layers[0].forward_s, 20) << "conv is in front, and slot 1";
   EXPECT_EQ(costs.layers[0].backward_s, 4);
   EXPECT_EQ(costs.layers[1].forward_s, 10);
   EXPECT_EQ(costs.layers[1].backward_s, 5);
   EXPECT_EQ(costs.optimizer_s_per_element, 0.5 / 500);
-  EXPECT_EQ(slowest_rank(std::vector{kSecond, kNone, kFirst}), 2);
+  EXPECT_EQ(slowest_rank(std::vector{kSecond, kNoTimes, kFirst}), 2);
 }
 
 TEST(MeasuredCosts, OfNoStepsChangeNothing) {
   CostProfile costs = two_layers();
   costs.layers[0].forward_s = 7;
-  EXPECT_FALSE(set_slowest_times(std::vector{kNone, kNone}, costs));
+  EXPECT_FALSE(set_slowest_times(std::vector{kNoTimes, kNoTimes}, costs));
   EXPECT_EQ(costs.layers[0].forward_s, 7);
-  EXPECT_EQ(slowest_rank(std::vector{kNone, kNone}), -1);
+  EXPECT_EQ(slowest_rank(std::vector{kNoTimes, kNoTimes}), -1);
 }
 
 TEST(MeasuredCosts, AreGatheredFromAllRanksBitByBit) {

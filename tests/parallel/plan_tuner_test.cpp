@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-constexpr int kShards = 4;
+constexpr int kPlanShards = 4;
 
 // What a rank has to show, the first one all of it.
 struct Outcome {
@@ -28,7 +28,7 @@ struct Outcome {
 
 // Three steps an epoch, unless the batch is another.
 TrainerConfig longer(int64_t epochs, int64_t batch = 24) {
-  TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kAdam}, kShards);
+  TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kAdam}, kPlanShards);
   config.epochs = epochs;
   config.batch = batch;
   return config;

@@ -10,7 +10,7 @@
 #include "framework/parallel/simulate.h"
 #include "framework/testing/memory_fs.h"
 #include "framework/train/parameter_space.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 
 namespace ndtrain {
 namespace {
@@ -75,16 +75,16 @@ TEST(ReplayNetwork, WhatIsNoneIsRefusedWithFileAndEntry) {
 }
 
 // 6 s of computing, 96 elements.
-CostProfile two_layers() { return testing::network({{32, 1, 1}, {64, 1, 3}}, 0.2, 1e-3); }
+CostProfile two_links() { return testing::network({{32, 1, 1}, {64, 1, 3}}, 0.2, 1e-3); }
 
 TEST(ReplayNetwork, OnTheLinkOfARhoTheAllReduceTakesSoMuchOfTheComputing) {
   for (const auto& shards : {std::vector<int>{0, 1, 2}, {0, 2, 4, 6, 8}, {0, 3, 5, 8}}) {
-    CostProfile costs = two_layers();
+    CostProfile costs = two_links();
     set_collectives(link_of_rho(0.75, 0.1, shards, costs), shards, costs);
     EXPECT_NEAR(costs.all_reduce.seconds(96), 0.75 * 6, 1e-9);
     EXPECT_NEAR(costs.reduce_scatter.seconds(96) + costs.all_gather.seconds(96), 0.75 * 6, 1e-9);
   }
-  EXPECT_THROW(link_of_rho(0.01, 0.1, {0, 1, 2}, two_layers()), Error);
+  EXPECT_THROW(link_of_rho(0.01, 0.1, {0, 1, 2}, two_links()), Error);
 }
 
 // Rank 1 of 3 with shards 3 and 4 of 8 sends two subtrees, shard 3 and shard 4.

@@ -12,7 +12,7 @@
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/replay_network.h"
 #include "framework/parallel/schedules/schedules.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 #include "tests/runtime/cpu_device.h"
 
 namespace ndtrain {
@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using Kind = PlannedOp::Kind;
 
-constexpr int kShards = 4, kSteps = 3;
+constexpr int kReplayShards = 4, kSteps = 3;
 
 // Layers of some ms, the third without elements.
 CostProfile four_layers() {
@@ -30,7 +30,7 @@ CostProfile four_layers() {
 }
 
 std::vector<int> share_out(int ranks) {
-  return shards_of_ranks(kShards, std::vector<double>(static_cast<size_t>(ranks), 1.0));
+  return shards_of_ranks(kReplayShards, std::vector<double>(static_cast<size_t>(ranks), 1.0));
 }
 
 // Of rank 0.

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/error.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 
 namespace ndtrain {
 namespace {
@@ -149,7 +149,7 @@ TEST(Schedules, AShardedOptimizerMakesHalvesOfEverySum) {
 
 TEST(Schedules, PlansAreAFunctionOfTheCosts) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
-    const CostProfile costs = testing::random_network(seed, 30);
+    const CostProfile costs = testing::random_costs(seed, 30);
     for (const NamedSchedule& s : schedules()) {
       EXPECT_EQ(make_comm_plan(s.name, costs), make_comm_plan(s.name, costs)) << s.name;
     }

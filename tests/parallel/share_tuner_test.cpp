@@ -47,13 +47,13 @@ TrainerConfig longer(int64_t epochs, int shards) {
 
 Bytes alone_for(const TrainerConfig& config) { return alone(config, config.epochs); }
 
-struct Outcome {
+struct Shares {
   Bytes bytes;
   std::vector<RankShare> shares;
   std::vector<std::string> said;
 };
 
-struct Case {
+struct Tuning {
   TrainerConfig config = longer(4, 8);
   std::vector<double> shard_s = {1, 2, 4};  // of each rank
   DataParallel::MakePlan plan = pieces_of_32;
@@ -63,8 +63,8 @@ struct Case {
   int64_t rank_1_dies_after = INT64_MAX;  // steps
 };
 
-Outcome run_rank(const Case& c, std::unique_ptr<Transport> transport) {
-  Outcome o;
+Shares run_rank(const Tuning& c, std::unique_ptr<Transport> transport) {
+  Shares o;
   ManualClock clock;
   const auto rank = static_cast<size_t>(transport->rank());
   const bool loses = c.rank_1_dies_after < INT64_MAX;
@@ -93,9 +93,9 @@ Outcome run_rank(const Case& c, std::unique_ptr<Transport> transport) {
 }
 
 // Of a rank that dies, nothing.
-std::vector<Outcome> by_unequal_ranks(const Case& c) {
+std::vector<Shares> by_unequal_ranks(const Tuning& c) {
   auto transports = memory_transports(static_cast<int>(c.shard_s.size()));
-  std::vector<Outcome> all(transports.size());
+  std::vector<Shares> all(transports.size());
   std::vector<std::jthread> threads;
   for (size_t r = 0; r < all.size(); ++r) {
     threads.emplace_back([&, r] {
@@ -110,7 +110,7 @@ std::vector<Outcome> by_unequal_ranks(const Case& c) {
   return all;
 }
 
-std::vector<int> counts(const Outcome& o) {
+std::vector<int> counts(const Shares& o) {
   std::vector<int> of_ranks;
   for (const RankShare& s : o.shares) of_ranks.push_back(s.shards);
   return of_ranks;
@@ -118,10 +118,10 @@ std::vector<int> counts(const Outcome& o) {
 
 TEST(ShareTuner, AFasterRankDoesMoreShardsWithTheBytesOfOneProcess) {
   for (const int accumulate : {1, 3}) {
-    Case c;
+    Tuning c;
     c.config.accumulate = accumulate;
-    const std::vector<Outcome> all = by_unequal_ranks(c);
-    for (const Outcome& o : all) {
+    const std::vector<Shares> all = by_unequal_ranks(c);
+    for (const Shares& o : all) {
       EXPECT_TRUE(o.bytes == alone_for(c.config)) << "other bytes";
       EXPECT_THAT(counts(o), ElementsAre(5, 2, 1));
     }
@@ -135,10 +135,10 @@ TEST(ShareTuner, AFasterRankDoesMoreShardsWithTheBytesOfOneProcess) {
 // After the fourth step; there are two an epoch, or five, or one.
 TEST(ShareTuner, SharesMoveBetweenTwoStepsWhetherOrNotAnEpochEndsThere) {
   for (const int64_t batch : {48, 18, 70}) {
-    Case c;
+    Tuning c;
     c.config = longer(batch == 70 ? 8 : 4, 8);
     c.config.batch = batch;
-    for (const Outcome& o : by_unequal_ranks(c)) {
+    for (const Shares& o : by_unequal_ranks(c)) {
       EXPECT_TRUE(o.bytes == alone_for(c.config)) << "other bytes, batch " << batch;
       EXPECT_THAT(counts(o), ElementsAre(5, 2, 1));
     }
@@ -146,22 +146,22 @@ TEST(ShareTuner, SharesMoveBetweenTwoStepsWhetherOrNotAnEpochEndsThere) {
 }
 
 TEST(ShareTuner, MovesNoSlicesOfAShardedOptimizerAndClipsAsBefore) {
-  Case c{.exchange = {.shard_optimizer = true}};
+  Tuning c{.exchange = {.shard_optimizer = true}};
   c.config.optimizer.clip_norm = 0.05;
-  for (const Outcome& o : by_unequal_ranks(c)) {
+  for (const Shares& o : by_unequal_ranks(c)) {
     EXPECT_TRUE(o.bytes == alone_for(c.config)) << "other bytes";
     EXPECT_THAT(counts(o), ElementsAre(5, 2, 1));
   }
 }
 
 TEST(ShareTuner, ASchedulesTimesAreMeasuredOnceSharesAreSettled) {
-  const Case c{.config = longer(8, 8),
-               .tuning = {.schedule = "auto",
-                          .plan = {.evaluations = 100},
-                          .collectives = {.least_elements = 64, .budget_s = 0}},
-               .real_clock = true};
-  const std::vector<Outcome> all = by_unequal_ranks(c);
-  for (const Outcome& o : all) EXPECT_TRUE(o.bytes == alone_for(c.config)) << "other bytes";
+  const Tuning c{.config = longer(8, 8),
+                 .tuning = {.schedule = "auto",
+                            .plan = {.evaluations = 100},
+                            .collectives = {.least_elements = 64, .budget_s = 0}},
+                 .real_clock = true};
+  const std::vector<Shares> all = by_unequal_ranks(c);
+  for (const Shares& o : all) EXPECT_TRUE(o.bytes == alone_for(c.config)) << "other bytes";
   ASSERT_GE(all[0].said.size(), 3U);
   EXPECT_THAT(all[0].said[0], HasSubstr("shares: rank 0 does"));
   EXPECT_THAT(all[0].said[1], HasSubstr("auto: measured collectives"));
@@ -173,8 +173,8 @@ TEST(ShareTuner, ThoseThatAreLeftGoOnByWhatTheyTake) {
   log::set_level(log::Level::kError);
   for (const int64_t steps : {1, 9}) {
     SCOPED_TRACE(steps);
-    const Case c{.rank_1_dies_after = steps};
-    const std::vector<Outcome> all = by_unequal_ranks(c);
+    const Tuning c{.rank_1_dies_after = steps};
+    const std::vector<Shares> all = by_unequal_ranks(c);
     for (const size_t r : {0, 2}) {
       EXPECT_TRUE(all[r].bytes == alone_for(c.config)) << "other bytes";
       EXPECT_THAT(counts(all[r]), ElementsAre(7, 1));
@@ -188,9 +188,9 @@ TEST(ShareTuner, ThoseThatAreLeftGoOnByWhatTheyTake) {
 }
 
 TEST(ShareTuner, WhatCannotBeMeasuredStaysEqualAndIsSaid) {
-  const auto said = [](const Case& c) {
-    const std::vector<Outcome> all = by_unequal_ranks(c);
-    for (const Outcome& o : all) {
+  const auto said = [](const Tuning& c) {
+    const std::vector<Shares> all = by_unequal_ranks(c);
+    for (const Shares& o : all) {
       EXPECT_TRUE(o.bytes == alone_for(c.config)) << "other bytes";
       EXPECT_THAT(o.shares, IsEmpty());
     }

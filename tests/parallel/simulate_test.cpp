@@ -9,7 +9,7 @@
 #include "framework/core/error.h"
 #include "framework/parallel/buckets.h"
 #include "framework/parallel/schedules/schedules.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 
 namespace ndtrain {
 namespace {
@@ -19,7 +19,7 @@ using Lane = StepPrediction::Lane;
 
 // Three layers of 4 elements: forward 1, 2, 3 s from the front, backward 2 s each. A reduce-scatter
 // or an all-gather takes .5 + 1.5 = 2 s.
-CostProfile three_layers() {
+CostProfile three_to_simulate() {
   return testing::network({{4, 1, 2}, {4, 2, 2}, {4, 3, 2}}, 1, 0.1875);
 }
 
@@ -40,7 +40,7 @@ std::string listed(const StepPrediction& p, Lane lane) {
 }
 
 TEST(Simulate, ALayerIsComputedWhenItsBucketHasArrived) {
-  const CostProfile costs = three_layers();
+  const CostProfile costs = three_to_simulate();
   const StepPrediction p = simulate(plan_of(costs, {{Kind::kReduceScatter, 2},
                                                     {Kind::kReduceScatter, 1},
                                                     {Kind::kReduceScatter, 0},
@@ -57,7 +57,7 @@ TEST(Simulate, ALayerIsComputedWhenItsBucketHasArrived) {
 }
 
 TEST(Simulate, AnOperationThatIsNotReadyHoldsUpAllBehindIt) {
-  const CostProfile costs = three_layers();
+  const CostProfile costs = three_to_simulate();
   const StepPrediction p = simulate(
       plan_of(costs, {{Kind::kAllReduce, 0}, {Kind::kAllReduce, 2}, {Kind::kAllReduce, 1}}), costs);
   EXPECT_EQ(listed(p, Lane::kLink), "AR0 6-10, AR2 10-14, AR1 14-18");
@@ -65,7 +65,7 @@ TEST(Simulate, AnOperationThatIsNotReadyHoldsUpAllBehindIt) {
 }
 
 TEST(Simulate, AGroupedCallWaitsForAllOfItAndHasOneLatency) {
-  const CostProfile costs = three_layers();
+  const CostProfile costs = three_to_simulate();
   const StepPrediction p = simulate(plan_of(costs, {{Kind::kReduceScatter, 2},
                                                     {Kind::kReduceScatter, 1},
                                                     {Kind::kReduceScatter, 0},
@@ -80,7 +80,7 @@ TEST(Simulate, AGroupedCallWaitsForAllOfItAndHasOneLatency) {
 }
 
 TEST(Simulate, UpdatesStandInFrontOfTheirLayersOrBehindAll) {
-  CostProfile costs = three_layers();
+  CostProfile costs = three_to_simulate();
   costs.optimizer_s_per_element = 0.25;
   CommPlan plan = make_comm_plan("wfbp", costs);
   EXPECT_EQ(listed(simulate(plan, costs), Lane::kComputing),
@@ -91,7 +91,7 @@ TEST(Simulate, UpdatesStandInFrontOfTheirLayersOrBehindAll) {
 }
 
 TEST(Simulate, AShardedUpdateStandsBetweenTheHalvesAndComputesNothingElsewhere) {
-  CostProfile costs = three_layers();
+  CostProfile costs = three_to_simulate();
   costs.optimizer_s_per_element = 0.25;  // of 2 ranks: .5 s for half a layer
   const CommPlan plan = make_comm_plan("wfbp", costs, {.shard_optimizer = true});
   const StepPrediction p = simulate(plan, costs);
@@ -115,7 +115,7 @@ TEST(Simulate, PrefetchHoldsAnAllGatherUntilTheForwardPassComes) {
 }
 
 TEST(Simulate, WhatWaitsForItselfIsRefused) {
-  const CostProfile costs = three_layers();
+  const CostProfile costs = three_to_simulate();
   CommPlan plan = plan_of(costs, {{Kind::kReduceScatter, 2},
                                   {Kind::kAllGather, 2},
                                   {Kind::kAllReduce, 1},
@@ -247,7 +247,7 @@ class LongestPath {
 
 TEST(Simulate, OnePeriodIsTheThirdOfThreeStepsByTheLongestPath) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const CostProfile costs = testing::random_network(seed, 12);
+    const CostProfile costs = testing::random_costs(seed, 12);
     Rng rng(seed, "plan");
     const CommPlan plan = testing::random_plan(costs, rng);
     const StepPrediction p = simulate(plan, costs);
@@ -260,7 +260,7 @@ TEST(Simulate, OnePeriodIsTheThirdOfThreeStepsByTheLongestPath) {
 TEST(Simulate, NoPlanBeatsTheLowerBound) {
   int tight = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const CostProfile costs = testing::random_network(seed, 30);
+    const CostProfile costs = testing::random_costs(seed, 30);
     Rng rng(seed, "plan");
     std::vector<CommPlan> plans;
     for (int i = 0; i < 5; ++i) plans.push_back(testing::random_plan(costs, rng));
@@ -279,7 +279,7 @@ TEST(Simulate, NoPlanBeatsTheLowerBound) {
 
 TEST(Simulate, LanesDoOneThingAtATime) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    const CostProfile costs = testing::random_network(seed, 12);
+    const CostProfile costs = testing::random_costs(seed, 12);
     Rng rng(seed, "plan");
     const StepPrediction p = simulate(testing::random_plan(costs, rng), costs);
     double free[] = {0, 0};

@@ -13,8 +13,9 @@ namespace {
 
 using namespace testing;  // NOLINT: training_by_ranks.h
 
-using Kind = OptimizerConfig::Kind;
-constexpr Kind kKinds[] = {Kind::kSgd, Kind::kAdam, Kind::kAdamW, Kind::kRmsProp};
+using OptimizerKind = OptimizerConfig::Kind;
+constexpr OptimizerKind kKinds[] = {OptimizerKind::kSgd, OptimizerKind::kAdam,
+                                    OptimizerKind::kAdamW, OptimizerKind::kRmsProp};
 constexpr double kClipNorm = 0.05;  // below the norms of these trainings
 
 struct StepOption {
@@ -25,7 +26,7 @@ struct StepOption {
   double ema = 0;
 };
 
-TrainerConfig config_with(const StepOption& option, Kind kind) {
+TrainerConfig config_with(const StepOption& option, OptimizerKind kind) {
   TrainerConfig config =
       config_of({.kind = kind, .clip_norm = option.clip_norm, .ema = option.ema}, 8);
   config.batch = 40;
@@ -41,7 +42,7 @@ class StepOptionBytes : public ::testing::TestWithParam<StepOption> {};
 
 TEST_P(StepOptionBytes, AreThoseOfOneProcessWhateverScheduleAndRanks) {
   const StepOption& option = GetParam();
-  for (const Kind kind : kKinds) {
+  for (const OptimizerKind kind : kKinds) {
     const TrainerConfig config = config_with(option, kind);
     const Bytes expected = alone(config);
     if (option.clip_norm > 0 || option.accumulate > 1 || option.ema > 0) {
@@ -115,7 +116,7 @@ double largest_difference(const Checkpoint& a, const Checkpoint& b) {
 TEST(StepOptions, GradientsThatTravelAsBf16LeaveAllRanksTheSameAndNearF32) {
   for (const bool shard_optimizer : {false, true}) {
     const StepOption option{"", kClipNorm * 100, shard_optimizer};
-    TrainerConfig config = config_with(option, Kind::kSgd);
+    TrainerConfig config = config_with(option, OptimizerKind::kSgd);
     config.schedule.lr = 0.1;
     const Checkpoint exact = ended_alone(config);
     for (const auto& [name, plan] : plans(shard_optimizer)) {
@@ -137,7 +138,7 @@ TEST(StepOptions, ClippingIsPyTorchsRule) {
   StepOption option{"", 0, false, 1};
   const auto after_a_step = [&](double clip_norm, const DataParallel::MakePlan& plan, bool shard) {
     option.clip_norm = clip_norm;
-    TrainerConfig config = config_with(option, Kind::kSgd);
+    TrainerConfig config = config_with(option, OptimizerKind::kSgd);
     config.optimizer.momentum = 0;
     config.batch = kRows;
     config.epochs = 1;
@@ -168,7 +169,7 @@ TEST(StepOptions, ClippingIsPyTorchsRule) {
 
 // In 16 bits with a scale of the loss with which at first no gradient stays finite.
 TEST(StepOptions, AStepThatIsLeftOutIsLeftOutByAll) {
-  TrainerConfig config = config_with({"", kClipNorm, false, 2}, Kind::kAdam);
+  TrainerConfig config = config_with({"", kClipNorm, false, 2}, OptimizerKind::kAdam);
   config.compute = DType::kF16;
   const Model m = small_net(true, 0.3);
   Trainer begun(m, weights_of(m), cpu(), config);
@@ -206,7 +207,7 @@ Model net_that_ignores_rows() {
 }
 
 TEST(StepOptions, AStepWhoseNormIsNoneIsAnErrorOnAllRanksAndLeavesNoTrace) {
-  const TrainerConfig config = config_with({"", kClipNorm}, Kind::kAdam);
+  const TrainerConfig config = config_with({"", kClipNorm}, OptimizerKind::kAdam);
   const Model m = net_that_ignores_rows();
   const auto after_an_epoch = [](Training& training) {
     TensorDataset data = stripes(kRows, 3);
@@ -241,7 +242,7 @@ DataParallel::Options sharded(const DataParallel::MakePlan& plan) {
 }
 
 TEST(StepOptions, AnyNumberOfRanksGoesOnFromMomentsThatWereSharded) {
-  for (const Kind kind : kKinds) {
+  for (const OptimizerKind kind : kKinds) {
     const TrainerConfig config = config_with({}, kind);
     const Checkpoint expected = ended_alone(config);
     for (const Checkpoint& c : ended(3, config, sharded(pieces_of_32), nullptr, 1)) {
@@ -295,7 +296,7 @@ void by_three(const ExchangeOptions& options, PlanOf plan,
   std::vector<std::jthread> threads;
   for (auto& transport : transports) {
     threads.emplace_back([&, t = std::move(transport)]() mutable {
-      ByHand rank(std::move(t), plan, options, config_with({}, Kind::kAdam), {0, 3, 5, 8});
+      ByHand rank(std::move(t), plan, options, config_with({}, OptimizerKind::kAdam), {0, 3, 5, 8});
       run(rank);
       const auto end = rank.communicator.enqueue({.group = {0, 1, 2}, .name = "end"});
       rank.communicator.release(end);
@@ -325,7 +326,7 @@ TEST(StepOptions, ARankKeepsTheMomentsOfItsSlicesAlone) {
 }
 
 TEST(StepOptions, MomentsChangeHandsWhereAPlanHasOtherSlices) {
-  const std::string expected = bytes_of(ended_alone(config_with({}, Kind::kAdam)));
+  const std::string expected = bytes_of(ended_alone(config_with({}, OptimizerKind::kAdam)));
   by_three({.shard_optimizer = true}, in_pieces, [&](ByHand& rank) {
     TensorDataset data = stripes(kRows, 3);
     EpochResult result;
@@ -368,7 +369,7 @@ TEST(StepOptions, ABreakdownCarriesOutTheHalfThatItIsOf) {
 
 TEST(StepOptions, ABreakdownOfAnyScheduleComesToItsEnd) {
   for (const bool shard : {false, true}) {
-    const TrainerConfig config = config_with({"", shard ? kClipNorm : 0}, Kind::kSgd);
+    const TrainerConfig config = config_with({"", shard ? kClipNorm : 0}, OptimizerKind::kSgd);
     for (const auto& [name, plan] : plans(shard)) {
       for (const char* only : {"rs", "ag", "none"}) {
         SCOPED_TRACE(name + ", " + only);
@@ -386,7 +387,7 @@ TEST(StepOptions, RankZerosSumsLeaveAShardedOptimizerNoSlices) {
   const Model m = small_net(true, 0.3);
   auto transports = memory_transports(1);
   EXPECT_THAT(error_of([&] {
-                DataParallel(m, weights_of(m), cpu(), config_with({}, Kind::kSgd),
+                DataParallel(m, weights_of(m), cpu(), config_with({}, OptimizerKind::kSgd),
                              talk(std::move(transports[0])), sharded(by_rank_0));
               }),
               ::testing::HasSubstr("Re5 leaves a sharded optimizer no slices"));

@@ -15,8 +15,6 @@ using testing::largest_difference;
 using testing::named_inputs;
 using testing::random_tensor;
 
-constexpr DType kU8 = DType::kU8, kI8 = DType::kI8;
-
 class FuseQuantized : public ::testing::Test {
  protected:
   ValueId scale(double v) {
@@ -25,11 +23,11 @@ class FuseQuantized : public ::testing::Test {
   ValueId zero(DType t, double v = 0) {
     return g.add_constant("z", Tensor::from_doubles({t, {}}, {&v, 1}));
   }
-  ValueId quantized(ValueId v, double s, DType t = kU8) {
+  ValueId quantized(ValueId v, double s, DType t = DType::kU8) {
     return g.add1("QuantizeLinear", {v, scale(s), zero(t)});
   }
   // Through bytes and back.
-  ValueId qdq(ValueId v, double s, DType t = kU8) {
+  ValueId qdq(ValueId v, double s, DType t = DType::kU8) {
     const ValueId q = quantized(v, s, t);
     return g.add1("DequantizeLinear", {q, scale(s), zero(t)});
   }
@@ -46,10 +44,10 @@ class FuseQuantized : public ::testing::Test {
     std::vector<double> b = s;
     for (double& v : b) v = static_cast<float>(v) * static_cast<float>(x_scale);
     const TensorType four{DType::kF32, {4}};
-    const ValueId w = g.add1(
-        "DequantizeLinear",
-        {bytes({4, 4 / group, 3, 3}, 127, kI8), g.add_param("ws", Tensor::from_doubles(four, s))},
-        {{"axis", int64_t{0}}});
+    const ValueId w = g.add1("DequantizeLinear",
+                             {bytes({4, 4 / group, 3, 3}, 127, DType::kI8),
+                              g.add_param("ws", Tensor::from_doubles(four, s))},
+                             {{"axis", int64_t{0}}});
     const ValueId bias =
         g.add1("DequantizeLinear",
                {bytes({4}, 2000, DType::kI32), g.add_param("bs", Tensor::from_doubles(four, b))},
@@ -74,7 +72,7 @@ class FuseQuantized : public ::testing::Test {
 };
 
 TEST_F(FuseQuantized, ConvolutionResidualAndActivation) {
-  const ValueId a = qdq(x, 0.008, kI8);
+  const ValueId a = qdq(x, 0.008, DType::kI8);
   const ValueId b = qdq(g.add1("Relu", {conv(a, 0.008)}), 0.05);
   const ValueId c = qdq(g.add1("Relu", {g.add1("Add", {conv(b, 0.05), b})}), 0.3);
   g.mark_output(c);
@@ -88,44 +86,45 @@ TEST_F(FuseQuantized, ConvolutionResidualAndActivation) {
 }
 
 TEST_F(FuseQuantized, WhatMovesOrChoosesWorksOnBytes) {
-  const ValueId a = qdq(x, 0.008, kI8);
-  const ValueId b = qdq(conv(a, 0.008), 0.05, kI8);
-  const ValueId c = qdq(conv(a, 0.008, 2), 0.05, kI8);
-  const ValueId joined = qdq(g.add1("Concat", {b, c}, {{"axis", int64_t{1}}}), 0.05, kI8);
+  const ValueId a = qdq(x, 0.008, DType::kI8);
+  const ValueId b = qdq(conv(a, 0.008), 0.05, DType::kI8);
+  const ValueId c = qdq(conv(a, 0.008, 2), 0.05, DType::kI8);
+  const ValueId joined = qdq(g.add1("Concat", {b, c}, {{"axis", int64_t{1}}}), 0.05, DType::kI8);
   const ValueId pooled =
-      qdq(g.add1("MaxPool", {joined}, {{"kernel_shape", Ints{2, 2}}}), 0.05, kI8);
-  g.mark_output(qdq(g.add1("Flatten", {pooled}), 0.05, kI8));
+      qdq(g.add1("MaxPool", {joined}, {{"kernel_shape", Ints{2, 2}}}), 0.05, DType::kI8);
+  g.mark_output(qdq(g.add1("Flatten", {pooled}), 0.05, DType::kI8));
   const Graph r = fused(0.05);
   EXPECT_EQ(count_nodes(r, "FusedQLinearConv"), 2);
   EXPECT_EQ(count_nodes(r, "DequantizeLinear"), 1);
   for (const Node& n : r.nodes()) {
     if (n.op == "Concat" || n.op == "MaxPool" || n.op == "Flatten") {
-      EXPECT_EQ(r.type(n.outputs[0]).dtype, kI8) << n.op;
+      EXPECT_EQ(r.type(n.outputs[0]).dtype, DType::kI8) << n.op;
     }
   }
 }
 
 TEST_F(FuseQuantized, BetweenUnequalScalesItStaysF32) {
-  const ValueId a = qdq(x, 0.008, kI8);
-  const ValueId b = qdq(conv(a, 0.008), 0.05, kI8), c = qdq(conv(a, 0.008), 0.04, kI8);
-  g.mark_output(qdq(g.add1("Concat", {b, c}, {{"axis", int64_t{1}}}), 0.05, kI8));
+  const ValueId a = qdq(x, 0.008, DType::kI8);
+  const ValueId b = qdq(conv(a, 0.008), 0.05, DType::kI8),
+                c = qdq(conv(a, 0.008), 0.04, DType::kI8);
+  g.mark_output(qdq(g.add1("Concat", {b, c}, {{"axis", int64_t{1}}}), 0.05, DType::kI8));
   const Graph r = fused(0.05);
   EXPECT_EQ(count_nodes(r, "FusedQLinearConv"), 2);
   EXPECT_EQ(count_nodes(r, "DequantizeLinear"), 3);
 }
 
 TEST_F(FuseQuantized, AnUnquantisedBiasIsQuantised) {
-  const ValueId a = qdq(x, 0.008, kI8);
-  const ValueId w = g.add1("DequantizeLinear", {bytes({4, 4, 1, 1}, 127, kI8), scale(0.01)});
+  const ValueId a = qdq(x, 0.008, DType::kI8);
+  const ValueId w = g.add1("DequantizeLinear", {bytes({4, 4, 1, 1}, 127, DType::kI8), scale(0.01)});
   const ValueId b = g.add_param("bias", random_tensor({DType::kF32, {4}}, 1, "bias"));
-  g.mark_output(qdq(g.add1("Conv", {a, w, b}), 0.05, kI8));
+  g.mark_output(qdq(g.add1("Conv", {a, w, b}), 0.05, DType::kI8));
   EXPECT_EQ(count_nodes(fused(0.05), "FusedQLinearConv"), 1);
 }
 
 TEST_F(FuseQuantized, AConvolutionReadInF32TooStays) {
-  const ValueId a = qdq(x, 0.008, kI8);
+  const ValueId a = qdq(x, 0.008, DType::kI8);
   const ValueId c = conv(a, 0.008);
-  g.mark_output(qdq(c, 0.05, kI8));
+  g.mark_output(qdq(c, 0.05, DType::kI8));
   g.mark_output(g.add1("Sigmoid", {c}));
   const Graph r = fused(0.05);
   EXPECT_EQ(count_nodes(r, "FusedQLinearConv"), 0);
@@ -134,12 +133,12 @@ TEST_F(FuseQuantized, AConvolutionReadInF32TooStays) {
 }
 
 TEST_F(FuseQuantized, WeightsOfOtherAxesStay) {
-  const ValueId a = qdq(x, 0.008, kI8);
+  const ValueId a = qdq(x, 0.008, DType::kI8);
   const std::vector<double> s = {0.011, 0.017, 0.005, 0.013};
   const ValueId w =
-      g.add1("DequantizeLinear", {bytes({4, 4, 1, 1}, 127, kI8),
+      g.add1("DequantizeLinear", {bytes({4, 4, 1, 1}, 127, DType::kI8),
                                   g.add_param("ws", Tensor::from_doubles({DType::kF32, {4}}, s))});
-  g.mark_output(qdq(g.add1("Conv", {a, w}), 0.05, kI8));
+  g.mark_output(qdq(g.add1("Conv", {a, w}), 0.05, DType::kI8));
   EXPECT_EQ(count_nodes(fused(0.05), "FusedQLinearConv"), 0);
 }
 

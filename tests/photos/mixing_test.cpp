@@ -14,7 +14,7 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr int64_t kMany = 20'000;
+constexpr int64_t kManyMixes = 20'000;
 
 struct GoldenMix {
   std::string what;
@@ -77,19 +77,19 @@ TEST(Mixing, PastesTheSameBoxOfPlanesAndOfPixels) {
 double distance(double alpha, const std::function<double(double)>& cdf) {
   const Rng rng(1, "beta");
   std::vector<double> drawn;
-  for (uint64_t i = 0; i < kMany; ++i) {
+  for (uint64_t i = 0; i < kManyMixes; ++i) {
     drawn.push_back(beta(alpha, rng.uniform(2 * i), rng.uniform(2 * i + 1)));
   }
   std::ranges::sort(drawn);
   double most = 0;
   for (size_t i = 0; i < drawn.size(); ++i) {
-    most = std::max(most, std::abs((static_cast<double>(i) + 0.5) / kMany - cdf(drawn[i])));
+    most = std::max(most, std::abs((static_cast<double>(i) + 0.5) / kManyMixes - cdf(drawn[i])));
   }
   return most;
 }
 
 TEST(Beta, DrawsHaveItsDistribution) {
-  const double likely = 1.63 / std::sqrt(kMany);  // 99 % of samples are nearer
+  const double likely = 1.63 / std::sqrt(kManyMixes);  // 99 % of samples are nearer
   EXPECT_LT(distance(0.5, [](double x) { return std::asin(std::sqrt(x)) * 2 / M_PI; }), likely);
   EXPECT_LT(distance(1, [](double x) { return x; }), likely);
   EXPECT_LT(distance(2, [](double x) { return x * x * (3 - 2 * x); }), likely);
@@ -100,14 +100,14 @@ TEST(Beta, HasItsVarianceAndNoDrawIsOutside) {
   for (const double alpha : {0.01, 0.2, 0.4, 8.0, 1000.0}) {
     const Rng rng(2, "beta");
     double mean = 0, square = 0;
-    for (uint64_t i = 0; i < kMany; ++i) {
+    for (uint64_t i = 0; i < kManyMixes; ++i) {
       const double x = beta(alpha, rng.uniform(2 * i), rng.uniform(2 * i + 1));
       ASSERT_TRUE(x >= 0 && x <= 1) << x;
-      mean += x / kMany;
-      square += (x - 0.5) * (x - 0.5) / kMany;
+      mean += x / kManyMixes;
+      square += (x - 0.5) * (x - 0.5) / kManyMixes;
     }
     const double variance = 1 / (4 * (2 * alpha + 1));
-    EXPECT_NEAR(mean, 0.5, 5 * std::sqrt(variance / kMany)) << alpha;
+    EXPECT_NEAR(mean, 0.5, 5 * std::sqrt(variance / kManyMixes)) << alpha;
     EXPECT_NEAR(square, variance, 0.05 * variance) << alpha;
   }
   for (const double v : {0.0, 0.1, 0.25, 0.5}) {
@@ -134,7 +134,7 @@ TEST(DrawnMix, TakesEachOtherRowAndEachWayAsOften) {
   std::vector<int64_t> others(kRows);
   std::set<int> left, top;
   int64_t cut = 0;
-  for (int64_t row = 0; row < kMany; ++row) {
+  for (int64_t row = 0; row < kManyMixes; ++row) {
     const Mix m = drawn_mix({.mixup = 1, .cutmix = 1}, 3, 1, row, kRows, kSide);
     ++others.at(static_cast<size_t>(m.other));
     if (!m.box) continue;
@@ -146,10 +146,10 @@ TEST(DrawnMix, TakesEachOtherRowAndEachWayAsOften) {
     ASSERT_TRUE(m.box->left + m.box->width <= kSide && m.box->top + m.box->height <= kSide);
     ASSERT_TRUE(m.box->width >= 0 && m.box->height >= 0);
   }
-  EXPECT_NEAR(static_cast<double>(cut) / kMany, 0.5, 0.015);
+  EXPECT_NEAR(static_cast<double>(cut) / kManyMixes, 0.5, 0.015);
   EXPECT_EQ(left.size(), static_cast<size_t>(kSide));
   EXPECT_EQ(top.size(), static_cast<size_t>(kSide));
-  for (const int64_t n : others) EXPECT_NEAR(static_cast<double>(n) * kRows / kMany, 1, 0.1);
+  for (const int64_t n : others) EXPECT_NEAR(static_cast<double>(n) * kRows / kManyMixes, 1, 0.1);
   EXPECT_TRUE(drawn_mix({.cutmix = 1}, 3, 1, 0, kRows, kSide).box.has_value());
 }
 

@@ -31,7 +31,7 @@ constexpr GoldenCrop kGoldenCrops[] = {
 #include "tests/photos/golden_crops.inc"
 };
 
-std::string digest_of(const Image& image) {
+std::string digest_of_pixels(const Image& image) {
   return to_hex(sha256({reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size()}));
 }
 
@@ -44,9 +44,10 @@ TEST(Preprocess, RealPhotosEqualPilBitForBit) {
     ASSERT_TRUE(file.ok()) << file.status().message();
     const Result<Decoded> d = decode(bytes_of(*file));
     ASSERT_TRUE(d.ok()) << d.status().message();
-    EXPECT_EQ(digest_of(d->image), g.pixels);
-    EXPECT_EQ(digest_of(crop(d->image, {})), g.bilinear);
-    EXPECT_EQ(digest_of(crop(d->image, {.interpolation = Interpolation::kBicubic})), g.bicubic);
+    EXPECT_EQ(digest_of_pixels(d->image), g.pixels);
+    EXPECT_EQ(digest_of_pixels(crop(d->image, {})), g.bilinear);
+    EXPECT_EQ(digest_of_pixels(crop(d->image, {.interpolation = Interpolation::kBicubic})),
+              g.bicubic);
   }
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using testing::test_pattern;
 
-constexpr uint64_t kMany = 20'000;
+constexpr uint64_t kManyChanges = 20'000;
 
 struct GoldenOperation {
   int index;
@@ -30,14 +30,15 @@ constexpr GoldenOperation kGoldenOperations[] = {
 #include "tests/photos/golden_operations.inc"
 };
 
-std::string digest(const Image& image) {
+std::string digest_of_change(const Image& image) {
   return to_hex(sha256({reinterpret_cast<const char*>(image.rgb.data()), image.rgb.size()}));
 }
 
 TEST(RandAugment, ItsOperationsEqualTorchvisionsBitForBit) {
   ASSERT_EQ(std::size(kGoldenOperations), 2U * kRandomOperations);
   for (const GoldenOperation& g : kGoldenOperations) {
-    EXPECT_EQ(digest(operated(test_pattern(61, 43), {.index = g.index, .negative = g.negative})),
+    EXPECT_EQ(digest_of_change(
+                  operated(test_pattern(61, 43), {.index = g.index, .negative = g.negative})),
               g.sha256)
         << g.index << (g.negative ? " negative" : "");
   }
@@ -46,18 +47,19 @@ TEST(RandAugment, ItsOperationsEqualTorchvisionsBitForBit) {
 TEST(RandAugment, EachPairOfOperationsIsAsLikely) {
   std::map<std::pair<int, int>, int> pairs;
   std::array<int, 2> negative{};
-  for (uint64_t photo = 0; photo < kMany; ++photo) {
+  for (uint64_t photo = 0; photo < kManyChanges; ++photo) {
     const auto [first, second] = random_operations(AugmentationDraw(5, 1, photo));
     ++pairs[{first.index, second.index}];
     negative[0] += first.negative;
     negative[1] += second.negative;
   }
   ASSERT_EQ(pairs.size(), size_t{kRandomOperations} * kRandomOperations);
-  const double expected = static_cast<double>(kMany) / (kRandomOperations * kRandomOperations);
+  const double expected =
+      static_cast<double>(kManyChanges) / (kRandomOperations * kRandomOperations);
   double chi_squared = 0;
   for (const auto& [pair, n] : pairs) chi_squared += std::pow(n - expected, 2) / expected;
   EXPECT_LT(chi_squared, 274) << "195 degrees of freedom: 1 in 7000";
-  for (const int n : negative) EXPECT_NEAR(static_cast<double>(n) / kMany, 0.5, 0.015);
+  for (const int n : negative) EXPECT_NEAR(static_cast<double>(n) / kManyChanges, 0.5, 0.015);
 }
 
 TEST(ColourJitter, EachOrderAndAmountIsAsLikely) {
@@ -65,17 +67,17 @@ TEST(ColourJitter, EachOrderAndAmountIsAsLikely) {
   std::array<double, 4> sums{}, least{}, most{};
   least.fill(9);
   most.fill(-9);
-  for (uint64_t photo = 0; photo < kMany; ++photo) {
+  for (uint64_t photo = 0; photo < kManyChanges; ++photo) {
     const ColourJitter j = colour_jitter(AugmentationDraw(5, 1, photo));
     ++orders[j.order];
     for (size_t i = 0; i < sums.size(); ++i) {
-      sums[i] += j.amount[i] / kMany;
+      sums[i] += j.amount[i] / kManyChanges;
       least[i] = std::min(least[i], j.amount[i]);
       most[i] = std::max(most[i], j.amount[i]);
     }
   }
   ASSERT_EQ(orders.size(), 24U);
-  for (const auto& [order, n] : orders) EXPECT_NEAR(n, kMany / 24.0, 130);
+  for (const auto& [order, n] : orders) EXPECT_NEAR(n, kManyChanges / 24.0, 130);
   for (size_t i = 0; i < sums.size(); ++i) {
     const double middle = i == ColourJitter::kHue ? 0 : 1,
                  range = i == ColourJitter::kHue ? 0.1 : 0.4;
@@ -93,7 +95,7 @@ TEST(ColourJitter, IsItsChangesInTheirOrder) {
                             .amount = {1.4, 0.6, 1.2, -0.1}};
   const Image want =
       with_saturation(with_brightness(with_contrast(with_hue(image, -0.1), 0.6), 1.4), 1.2);
-  EXPECT_EQ(digest(jittered(image, jitter)), digest(want));
+  EXPECT_EQ(digest_of_change(jittered(image, jitter)), digest_of_change(want));
 }
 
 }  // namespace

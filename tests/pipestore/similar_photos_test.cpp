@@ -14,7 +14,6 @@
 namespace ndtrain::ndp {
 namespace {
 
-using Json = nlohmann::json;
 using ::testing::HasSubstr;
 using testing::model_of;
 using testing::photo_file;
@@ -237,11 +236,11 @@ TEST_F(SimilarityHttp, EmbeddingsGoOutAndNeighboursComeBack) {
   const std::string id = to_hex(sha256(photo_file(4)));
   const HttpResponse embedding = get("/photos/" + id + "/embedding");
   ASSERT_EQ(embedding.status, 200) << embedding.body;
-  EXPECT_EQ(Json::parse(embedding.body).at("version"), 1);
+  EXPECT_EQ(nlohmann::json::parse(embedding.body).at("version"), 1);
   EXPECT_EQ(post("/embedding", photo_file(4)).body, embedding.body) << "to the last bit";
   const HttpResponse found = post("/neighbours?k=3", embedding.body);
   ASSERT_EQ(found.status, 200) << found.body;
-  const Json json = Json::parse(found.body);
+  const nlohmann::json json = nlohmann::json::parse(found.body);
   EXPECT_EQ(json.at("searched"), 8);
   ASSERT_EQ(json.at("photos").size(), 3U);
   EXPECT_EQ(json["photos"][0].at("id"), id);
@@ -255,7 +254,7 @@ TEST_F(SimilarityHttp, SaysWhatItCannotCompare) {
   EXPECT_EQ(get("/photos/" + std::string(64, '0') + "/embedding").status, 404);
   EXPECT_EQ(post("/embedding", "no photo").status, 422);
   EXPECT_EQ(post("/embedding?task=weather", photo_file(0)).status, 409);
-  const Json good = Json::parse(post("/embedding", photo_file(0)).body);
+  const nlohmann::json good = nlohmann::json::parse(post("/embedding", photo_file(0)).body);
   for (const char* k : {"0", "1001", "-1", "x", "", "3x"}) {
     const HttpResponse r = post(std::string("/neighbours?k=") + k, good.dump());
     EXPECT_EQ(r.status, 400) << k;
@@ -266,13 +265,13 @@ TEST_F(SimilarityHttp, SaysWhatItCannotCompare) {
                            R"({"extractor": 5, "values": [1]})", R"({"values": [1]})"}) {
     EXPECT_EQ(post("/neighbours", body).status, 400) << body;
   }
-  Json zero = good;
-  for (Json& v : zero["values"]) v = 0;
+  nlohmann::json zero = good;
+  for (nlohmann::json& v : zero["values"]) v = 0;
   EXPECT_EQ(post("/neighbours", zero.dump()).status, 400);
-  Json text = good;
+  nlohmann::json text = good;
   text["values"][0] = "x";
   EXPECT_EQ(post("/neighbours", text.dump()).status, 400);
-  Json other = good;
+  nlohmann::json other = good;
   other["extractor"] = std::string(64, '0');
   EXPECT_EQ(post("/neighbours", other.dump()).status, 409);
 }

@@ -14,7 +14,6 @@
 namespace ndtrain::ndp {
 namespace {
 
-using Json = nlohmann::json;
 using ::testing::HasSubstr;
 using testing::model_of;
 using testing::photo_file;
@@ -43,14 +42,14 @@ TEST_F(UploadHttp, TakesAPhotoAndShowsWhatIsKnownOfIt) {
   const std::string file = photo_file(1);
   const HttpResponse r = post(file);
   ASSERT_EQ(r.status, 200) << r.body;
-  const Json json = Json::parse(r.body);
+  const nlohmann::json json = nlohmann::json::parse(r.body);
   const std::string id = json.at("id");
   EXPECT_EQ(id, to_hex(sha256(file)));
   EXPECT_EQ(json.at("version"), 1);
   EXPECT_EQ(json.at("source"), "model");
   EXPECT_EQ(json.at("scores").size(), 3U);
   EXPECT_EQ(json.at("label"), json.at("scores").at(0).at("label"));
-  EXPECT_EQ(Json::parse(client().get("/photos/" + id + "/label").or_throw().body), json);
+  EXPECT_EQ(nlohmann::json::parse(client().get("/photos/" + id + "/label").or_throw().body), json);
 
   const HttpResponse photo = client().get("/photos/" + id).or_throw();
   EXPECT_EQ(photo.body, file);
@@ -61,8 +60,8 @@ TEST_F(UploadHttp, TakesAPhotoAndShowsWhatIsKnownOfIt) {
   const HttpResponse said =
       client().put("/photos/" + id + "/label", R"({"label": "peony"})").or_throw();
   EXPECT_EQ(said.status, 200) << said.body;
-  EXPECT_EQ(Json::parse(said.body).at("label"), "peony");
-  EXPECT_EQ(Json::parse(said.body).at("source"), "human");
+  EXPECT_EQ(nlohmann::json::parse(said.body).at("label"), "peony");
+  EXPECT_EQ(nlohmann::json::parse(said.body).at("source"), "human");
   EXPECT_EQ(client().put("/photos/" + id + "/label", "peony").or_throw().status, 400);
   EXPECT_EQ(client().put("/photos/" + id + "/label", R"({"label": "a\nb"})").or_throw().status,
             400);
@@ -90,7 +89,7 @@ TEST_F(UploadHttp, BrowsersGetAJpegOfWhatTheyCannotShow) {
       continue;
     }
     ASSERT_EQ(r.status, 202) << r.body;
-    const Json json = Json::parse(r.body);
+    const nlohmann::json json = nlohmann::json::parse(r.body);
     const std::string id = json.at("id"), path = json.at("path");
     EXPECT_EQ(format_of_extension(extension_of(path)), sniff(std::as_bytes(std::span(file))));
     const HttpResponse photo = client().get("/photos/" + id).or_throw();

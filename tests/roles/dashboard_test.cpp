@@ -11,7 +11,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using support::Browser;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -93,9 +92,9 @@ TEST_F(RoleDashboard, SaysHowFarAJobIsAndAsksForATokenWhereOneIsNeeded) {
   const std::string epoch = "{photos: 9, rows: 9, doing: 'epoch 3/4: 50 of 100 photos'}";
   EXPECT_EQ(jobs("m.progress_of(" + epoch + ").done"), 2.5);
   EXPECT_EQ(jobs("m.progress_of(" + epoch + ").total"), 4);
-  EXPECT_EQ(jobs("m.left('a', {done: 100, total: 1000}, 10)"), Json());
+  EXPECT_EQ(jobs("m.left('a', {done: 100, total: 1000}, 10)"), nlohmann::json());
   EXPECT_EQ(jobs("m.left('a', {done: 300, total: 1000}, 14)"), 14);
-  EXPECT_EQ(jobs("m.left('b', {done: 300, total: 1000}, 15)"), Json()) << "another stage";
+  EXPECT_EQ(jobs("m.left('b', {done: 300, total: 1000}, 15)"), nlohmann::json()) << "another stage";
   EXPECT_EQ(jobs("m.left('a', {done: 500, total: 1000}, 18)"), 10) << "beside the other's";
   EXPECT_EQ(jobs("m.wait_text({waits_for_job: {job: 3, why: 'both train'}})"),
             "waits for job 3: both train");
@@ -195,8 +194,8 @@ TEST_F(RoleDashboard, ShowsAPersonWhatThereIsAndTakesHerAnswersInABrowser) {
   EXPECT_TRUE(b.await("document.querySelector('#review_place').textContent.startsWith('Photo 5')"));
 
   std::vector<std::string> said;
-  const Json human = get("/labels?source=human");
-  for (const Json& row : human["rows"]) said.push_back(row["label"]);
+  const nlohmann::json human = get("/labels?source=human");
+  for (const nlohmann::json& row : human["rows"]) said.push_back(row["label"]);
   EXPECT_THAT(said, ::testing::UnorderedElementsAre(guess, other, "<img src=y>"));
   EXPECT_EQ(get("/labels/accuracy")["at_random"]["photos"], 3) << "these are the first of a sample";
   EXPECT_EQ(get("/labels/accuracy")["at_random"]["agree"], 1);
@@ -204,7 +203,7 @@ TEST_F(RoleDashboard, ShowsAPersonWhatThereIsAndTakesHerAnswersInABrowser) {
   b.dark(false);
   b.value("location.hash = 'versions'");
   EXPECT_TRUE(b.await("document.querySelectorAll('#version_list article').length === 2"));
-  const Json diff = get("/labels/diff?from=1&to=2");
+  const nlohmann::json diff = get("/labels/diff?from=1&to=2");
   EXPECT_TRUE(b.await("document.querySelector('#version_list').textContent.includes('" +
                       diff["changed"].dump() + " of 60 labels changed against version 1')"));
   EXPECT_TRUE(

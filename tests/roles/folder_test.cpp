@@ -13,7 +13,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using testing::RunningStore;
 using testing::RunningTuner;
 
@@ -55,7 +54,8 @@ class RoleFolder : public testing::RolesTest {
     return r.ok() && r->body.find("\n" + line + "\n") != std::string::npos;
   }
   static uint64_t counted(const RunningTuner& t) {
-    const Json stores = Json::parse(HttpClient(t.http()).get("/stores").or_throw().body);
+    const nlohmann::json stores =
+        nlohmann::json::parse(HttpClient(t.http()).get("/stores").or_throw().body);
     return stores.at(0).at("photos");
   }
   // The labels of one photo, of all versions.

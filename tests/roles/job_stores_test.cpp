@@ -8,7 +8,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using testing::RunningStore;
 using testing::RunningTuner;
 
@@ -19,29 +18,29 @@ class RoleJobStores : public testing::RolesTest {
     config.http = "127.0.0.1:0";
     return config;
   }
-  static Json ask(const Result<HttpResponse>& answer) {
+  static nlohmann::json ask(const Result<HttpResponse>& answer) {
     answer.status().or_throw();
     EXPECT_LT(answer->status, 400) << answer->body;
-    return Json::parse(answer->body);
+    return nlohmann::json::parse(answer->body);
   }
-  Json submitted(const HttpClient& tuner, const std::string& kind) const {
+  nlohmann::json submitted(const HttpClient& tuner, const std::string& kind) const {
     const std::string file = real_fs().read(at("base.onnx")).or_throw();
     const std::string model = to_hex(sha256(file));
     (void)ask(tuner.put("/models/" + model, file));
-    return ask(tuner.post("/jobs", Json{{"kind", kind}, {"model", model}}.dump()));
+    return ask(tuner.post("/jobs", nlohmann::json{{"kind", kind}, {"model", model}}.dump()));
   }
-  static Json job(const HttpClient& tuner, const Json& id) {
+  static nlohmann::json job(const HttpClient& tuner, const nlohmann::json& id) {
     return ask(tuner.get("/jobs/" + id.at("job").dump()));
   }
-  static Json stores(const HttpClient& tuner) { return ask(tuner.get("/stores")); }
+  static nlohmann::json stores(const HttpClient& tuner) { return ask(tuner.get("/stores")); }
   static uint64_t photos_of(const HttpClient& tuner, const std::string& name) {
-    for (const Json& s : stores(tuner)) {
+    for (const nlohmann::json& s : stores(tuner)) {
       if (s.at("store") == name) return s.at("photos");
     }
     return 0;
   }
   static bool all_here(const HttpClient& tuner, size_t n) {
-    const Json all = stores(tuner);
+    const nlohmann::json all = stores(tuner);
     return all.size() == n &&
            std::ranges::all_of(all, [](auto& s) { return s.at("here") == true; });
   }
@@ -60,7 +59,7 @@ TEST_F(RoleJobStores,
                  in_c = photos_of(tuner, "c");
   EXPECT_EQ(in_a + in_b + in_c, static_cast<uint64_t>(kPhotos)) << "before any job";
   (void)ask(tuner.post("/stores/c/drain", ""));
-  const Json id = submitted(tuner, "relabel");
+  const nlohmann::json id = submitted(tuner, "relabel");
   await([&] {
     const std::string doing = job(tuner, id).value("doing", "");
     return doing.starts_with("waits for b (");  // a has said what it holds
@@ -68,9 +67,10 @@ TEST_F(RoleJobStores,
   EXPECT_EQ(job(tuner, id).at("waits_for").at(0).at("store"), "b");
   const RunningStore b(store("b", 1, 3), devices_);
   await([&] { return job(tuner, id).at("state") == "done"; });
-  const Json result = job(tuner, id).at("result");
+  const nlohmann::json result = job(tuner, id).at("result");
   EXPECT_EQ(result.at("labelled"), in_a + in_b);
-  const Json left_out = Json::array({Json{{"store", "c"}, {"photos", in_c}, {"why", "drained"}}});
+  const nlohmann::json left_out =
+      nlohmann::json::array({nlohmann::json{{"store", "c"}, {"photos", in_c}, {"why", "drained"}}});
   EXPECT_EQ(result.at("left_out_stores"), left_out);
 }
 
@@ -80,9 +80,9 @@ TEST_F(RoleJobStores, APhotoThatCannotBeReadLeavesARelabellingWithLeftOut) {
   const HttpClient tuner(t.http());
   RunningStore a(store("a", 0, 1), devices_);
   await([&] { return all_here(tuner, 1); });
-  const Json id = submitted(tuner, "relabel");
+  const nlohmann::json id = submitted(tuner, "relabel");
   await([&] { return job(tuner, id).at("state") == "done"; });
-  const Json result = job(tuner, id).at("result");
+  const nlohmann::json result = job(tuner, id).at("result");
   EXPECT_EQ(result.at("labelled"), kPhotos);
   EXPECT_EQ(result.at("left_out"), 1);
   EXPECT_FALSE(result.contains("left_out_stores"));
@@ -97,7 +97,7 @@ TEST_F(RoleJobStores, StartNowBeginsWithoutTheStoreThatIsAway) {
     await([&] { return all_here(tuner, 2); });
   }
   const uint64_t in_b = photos_of(tuner, "b");
-  const Json id = submitted(tuner, "eval");
+  const nlohmann::json id = submitted(tuner, "eval");
   await([&] { return job(tuner, id).contains("waits_for"); });
   (void)ask(tuner.post("/jobs/" + id.at("job").dump() + "/start-now", ""));
   await([&] { return job(tuner, id).at("state") == "done"; });
@@ -112,7 +112,7 @@ TEST_F(RoleJobStores, CountsOfPhotosAreRightBeforeAnyJobAndAfterBothRolesStartAg
   publish(real_fs(), at("photos/c0/notes.txt"), "no photo").or_throw();
   const auto sum = [](const HttpClient& tuner) {
     uint64_t photos = 0;
-    for (const Json& s : stores(tuner)) photos += s.at("photos").get<uint64_t>();
+    for (const nlohmann::json& s : stores(tuner)) photos += s.at("photos").get<uint64_t>();
     return photos;
   };
   for (const bool again : {false, true}) {
@@ -124,7 +124,7 @@ TEST_F(RoleJobStores, CountsOfPhotosAreRightBeforeAnyJobAndAfterBothRolesStartAg
     await([&] { return all_here(tuner, 1); });
     // Whose bytes are equal, only who has read them knows.
     EXPECT_EQ(sum(tuner), static_cast<uint64_t>(kPhotos + (again ? 0 : 1)));
-    const Json id = submitted(tuner, "relabel");
+    const nlohmann::json id = submitted(tuner, "relabel");
     await([&] { return job(tuner, id).at("state") == "done"; });
     EXPECT_EQ(sum(tuner), static_cast<uint64_t>(kPhotos));
   }

@@ -13,7 +13,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::RunningStore;
@@ -33,10 +32,10 @@ class RoleJobsAtOnce : public testing::RolesTest {
     config.http = "127.0.0.1:0";
     return config;
   }
-  static Json ask(const Result<HttpResponse>& answer) {
+  static nlohmann::json ask(const Result<HttpResponse>& answer) {
     answer.status().or_throw();
     EXPECT_LT(answer->status, 400) << answer->body;
-    return Json::parse(answer->body);
+    return nlohmann::json::parse(answer->body);
   }
   uint64_t submit(const HttpClient& tuner, JobSpec spec) const {
     const std::string file = real_fs().read(at("base.onnx")).or_throw();
@@ -44,7 +43,7 @@ class RoleJobsAtOnce : public testing::RolesTest {
     (void)ask(tuner.put("/models/" + spec.model, file));
     return ask(tuner.post("/jobs", spec.text())).at("job");
   }
-  static Json job(const HttpClient& tuner, uint64_t id) {
+  static nlohmann::json job(const HttpClient& tuner, uint64_t id) {
     return ask(tuner.get("/jobs/" + std::to_string(id)));
   }
   static std::string state(const HttpClient& tuner, uint64_t id) {
@@ -59,9 +58,10 @@ class RoleJobsAtOnce : public testing::RolesTest {
   }
   static void await_stores(const HttpClient& tuner, size_t n) {
     await([&] {
-      const Json all = ask(tuner.get("/stores"));
-      return std::ranges::count_if(all, [](const Json& s) { return s.at("here") == true; }) ==
-             static_cast<long>(n);
+      const nlohmann::json all = ask(tuner.get("/stores"));
+      return std::ranges::count_if(all, [](const nlohmann::json& s) {
+               return s.at("here") == true;
+             }) == static_cast<long>(n);
     });
   }
   static JobSpec finetuning(const std::vector<std::string>& stores) {
@@ -89,14 +89,14 @@ class RoleJobsAtOnce : public testing::RolesTest {
     return all;
   }
   // What comes of a job alone, at stores that are as they were before the others.
-  Json alone(const JobSpec& spec, const std::string& tuner_state) {
+  nlohmann::json alone(const JobSpec& spec, const std::string& tuner_state) {
     RunningTuner t(tuner_at(tuner_state), devices_);
     RunningStore a(store_at(0), devices_), b(store_at(1), devices_);
     const HttpClient client(t.http());
     await_stores(client, 2);
     const uint64_t id = submit(client, spec);
     await_done(client, id);
-    Json result = job(client, id).at("result");
+    nlohmann::json result = job(client, id).at("result");
     return result;
   }
   void forget_stores() const {
@@ -120,8 +120,9 @@ TEST_F(RoleJobsAtOnce, ARelabellingFinishesWhileAFineTuningRunsAndPeopleUpload) 
   EXPECT_THAT(metrics, HasSubstr("ndtrain_jobs{state=\"running\"} 2\n"));
   EXPECT_THAT(metrics, HasSubstr("ndtrain_job_photos{job=\"1\"}"));
   EXPECT_THAT(metrics, HasSubstr("ndtrain_job_photos{job=\"2\"}"));
-  EXPECT_EQ(job(client, next).at("waits_for_job"),
-            Json({{"job", training}, {"why", "both train, and a Tuner trains one at a time"}}));
+  EXPECT_EQ(
+      job(client, next).at("waits_for_job"),
+      nlohmann::json({{"job", training}, {"why", "both train, and a Tuner trains one at a time"}}));
   const std::string photo = encode_jpeg(cli::draw_demo_photo(0, cli::Look::kDay, 1000));
   const HttpResponse r = HttpClient(a.http()).post("/photos", photo, "image/jpeg").or_throw();
   EXPECT_EQ(r.status, 202) << r.body << ": no version is in force";
@@ -161,7 +162,7 @@ TEST_F(RoleJobsAtOnce, BothGoOnAfterARestartAndOneWithoutTheOther) {
   t = std::make_unique<RunningTuner>(tuner_at("tuner"), devices_);
   const HttpClient client(t->http());
   for (const uint64_t id : {training, labelling}) {
-    const Json log = ask(client.get("/jobs/" + std::to_string(id) + "/log"));
+    const nlohmann::json log = ask(client.get("/jobs/" + std::to_string(id) + "/log"));
     EXPECT_THAT(log.at("lines").get<std::vector<std::string>>(),
                 Contains("the Tuner goes on with this job"));
   }

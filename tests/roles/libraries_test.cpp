@@ -11,7 +11,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using ::testing::HasSubstr;
 using testing::RunningStore;
 using testing::RunningTuner;
@@ -19,10 +18,10 @@ using testing::RunningTuner;
 constexpr const char* kCollections[] = {"garden", "family"};
 constexpr const char* kTasks[] = {"default", "mood"};
 
-Json read(const Result<HttpResponse>& answer) {
+nlohmann::json read(const Result<HttpResponse>& answer) {
   answer.status().or_throw();
   EXPECT_LT(answer->status, 400) << answer->body;
-  return Json::parse(answer->body);
+  return nlohmann::json::parse(answer->body);
 }
 
 class TwoLibraries : public testing::RolesTest {
@@ -44,10 +43,10 @@ class TwoLibraries : public testing::RolesTest {
         cli::draw_demo_photo(i % kClasses, cli::Look::kDay, static_cast<uint64_t>(1000 + i)));
   }
   // Of a job that has ended.
-  Json job(const HttpClient& tuner, const Json& spec) {
-    const Json id = read(tuner.post("/jobs", spec.dump()));
+  nlohmann::json job(const HttpClient& tuner, const nlohmann::json& spec) {
+    const nlohmann::json id = read(tuner.post("/jobs", spec.dump()));
     const std::string path = "/jobs/" + id.at("job").dump();
-    Json now;
+    nlohmann::json now;
     await([&] {
       now = read(tuner.get(path));
       return now.at("state") == "done" || now.at("state") == "failed";
@@ -55,7 +54,8 @@ class TwoLibraries : public testing::RolesTest {
     EXPECT_EQ(now.at("state"), "done") << now.dump(1);
     return now.at("result");
   }
-  Json finetuning(const HttpClient& tuner, const std::string& task, const std::string& collection) {
+  nlohmann::json finetuning(const HttpClient& tuner, const std::string& task,
+                            const std::string& collection) {
     const std::string file = real_fs().read(at("base.onnx")).or_throw();
     const std::string model = to_hex(sha256(file));
     (void)read(tuner.put("/models/" + model, file));
@@ -98,7 +98,8 @@ TEST_F(TwoLibraries, HaveTheirOwnLabelsOfEachTaskWhileJobsRunAndPhotosAreUploade
   const RunningStore* const stores[] = {&garden, &family};
   await([&] { return read(tuner.get("/stores")).size() == 2; });
   std::map<std::string, int> in_folder;  // by collection
-  for (const Json& s : read(tuner.get("/stores"))) in_folder[s.at("collection")] = s.at("photos");
+  for (const nlohmann::json& s : read(tuner.get("/stores")))
+    in_folder[s.at("collection")] = s.at("photos");
   EXPECT_EQ(in_folder["garden"] + in_folder["family"], kPhotos);
   say_moods();
 
@@ -121,9 +122,9 @@ TEST_F(TwoLibraries, HaveTheirOwnLabelsOfEachTaskWhileJobsRunAndPhotosAreUploade
   // Each task is of the other collection as well once that is relabelled by it.
   for (const char* task : kTasks) {
     for (const char* collection : kCollections) {
-      const Json made =
+      const nlohmann::json made =
           job(tuner, {{"kind", "relabel"}, {"task", task}, {"collection", collection}});
-      const Json& from = made.at("report").at("made_from");
+      const nlohmann::json& from = made.at("report").at("made_from");
       // Version 2 has the extractor of version 1, through which each photo went in a fine-tuning.
       EXPECT_GE(made.at("labelled"), in_folder[collection]);
       EXPECT_GE(from.value("features", 0), in_folder[collection]) << from.dump();
@@ -157,13 +158,13 @@ TEST_F(TwoLibraries, HaveTheirOwnLabelsOfEachTaskWhileJobsRunAndPhotosAreUploade
     }
     // The store says the same of a photo, in both.
     const std::string path = "/photos/" + uploaded[s].front() + "/label";
-    const Json said = read(client.get(path));
+    const nlohmann::json said = read(client.get(path));
     EXPECT_EQ(said.at("version"), 1);
     EXPECT_EQ(said.at("tasks").at("mood").at("version"), 2);
     EXPECT_EQ(read(client.get(path + "?task=mood")).at("version"), 2);
     EXPECT_EQ(client.get(path + "?task=weather").or_throw().status, 404);
     // And so hears a person's word.
-    const Json put = read(client.put(path + "?task=mood", R"({"label": "calm"})"));
+    const nlohmann::json put = read(client.put(path + "?task=mood", R"({"label": "calm"})"));
     EXPECT_EQ(put.at("source"), "human");
     EXPECT_EQ(read(client.get(path)).at("source"), "model");
     await([&] {
@@ -253,14 +254,14 @@ TEST_F(TwoLibraries, ATaskThatIsTakenAwayIsGoneAtBothStoresThoughOneWasAwayAndTh
       (void)read(client(s).put(label + "?task=mood", R"({"label": "calm"})"));
     }
     stores[0].reset();
-    const Json would = read(tuner.get("/tasks/mood"));
-    EXPECT_EQ(would.at("versions"), Json({2}));
-    EXPECT_EQ(would.at("collections"), Json({"family", "garden"}));
-    EXPECT_EQ(would.at("stores"), Json({"family"}));
-    EXPECT_EQ(would.at("away"), Json({"garden"}));
+    const nlohmann::json would = read(tuner.get("/tasks/mood"));
+    EXPECT_EQ(would.at("versions"), nlohmann::json({2}));
+    EXPECT_EQ(would.at("collections"), nlohmann::json({"family", "garden"}));
+    EXPECT_EQ(would.at("stores"), nlohmann::json({"family"}));
+    EXPECT_EQ(would.at("away"), nlohmann::json({"garden"}));
     EXPECT_GE(would.at("labels"), kPhotos);
     EXPECT_GE(would.at("by_people"), kPhotos);
-    EXPECT_EQ(would.at("refused"), Json());
+    EXPECT_EQ(would.at("refused"), nlohmann::json());
     EXPECT_EQ(read(tuner.get("/tasks")).size(), 2U) << "nothing has changed";
     EXPECT_EQ(read(tuner.remove("/tasks/mood")).at("removed"), true);
     EXPECT_EQ(tuner.get("/tasks/mood").or_throw().status, 404);
@@ -272,15 +273,15 @@ TEST_F(TwoLibraries, ATaskThatIsTakenAwayIsGoneAtBothStoresThoughOneWasAwayAndTh
   stores[0] = std::make_unique<RunningStore>(store_of(0), devices_);
   for (int s = 0; s < 2; ++s) {
     await([&] {
-      for (const Json& store : read(tuner.get("/stores"))) {
+      for (const nlohmann::json& store : read(tuner.get("/stores"))) {
         if (store.at("store") != kCollections[s]) continue;
-        return store.at("here") == true && store.at("in_force") == Json({{"default", 1}});
+        return store.at("here") == true && store.at("in_force") == nlohmann::json({{"default", 1}});
       }
       return false;
     });
     await([&] { return read(client(s).get(label)).at("version") == 1; });
     await([&] { return in_mood(s).status == 404; });
-    Json said;
+    nlohmann::json said;
     await([&] {  // when the version is loaded
       said = read(client(s).post("/photos", photo(8), "image/jpeg"));
       return said.at("version") == 1;
@@ -297,7 +298,7 @@ TEST_F(TwoLibraries, ATaskThatIsTakenAwayIsGoneAtBothStoresThoughOneWasAwayAndTh
   }
   const auto db = open_label_db("sqlite:" + at("tuner/labels.db")).or_throw();
   await([&] { return db->tasks().or_throw() == std::vector<std::string>{"default"}; });
-  EXPECT_EQ(read(tuner.get("/versions?task=mood")), Json::array());
+  EXPECT_EQ(read(tuner.get("/versions?task=mood")), nlohmann::json::array());
   ASSERT_EQ(read(tuner.get("/tasks")).size(), 1U);
   EXPECT_EQ(read(tuner.get("/tasks"))[0].at("in_force"), 1);
   EXPECT_EQ(tuner.get("/labels?task=mood").or_throw().status, 404);
@@ -325,8 +326,8 @@ class LibrariesOfOneProcess : public TwoLibraries {
     config.http = "127.0.0.1:0";
     return config;
   }
-  static Json of(const Json& stores, const std::string& name) {
-    for (const Json& s : stores) {
+  static nlohmann::json of(const nlohmann::json& stores, const std::string& name) {
+    for (const nlohmann::json& s : stores) {
       if (s.at("store") == name) return s;
     }
     return {};
@@ -341,9 +342,9 @@ TEST_F(LibrariesOfOneProcess, AreStoresOfTheirOwnThatShareHttpAndExtractors) {
   beside.collection = "cellar";
   const RunningStore cellar(beside, devices_);
   await([&] { return read(tuner.get("/stores")).size() == 3; });
-  const Json stores = read(tuner.get("/stores"));
+  const nlohmann::json stores = read(tuner.get("/stores"));
   for (const char* name : kCollections) {
-    const Json s = of(stores, std::string(name) + "@attic");
+    const nlohmann::json s = of(stores, std::string(name) + "@attic");
     EXPECT_EQ(s.at("collection"), name);
     EXPECT_EQ(s.at("photos"), kPhotos / 2);
     EXPECT_EQ(s.at("http"), attic->http());
@@ -352,7 +353,8 @@ TEST_F(LibrariesOfOneProcess, AreStoresOfTheirOwnThatShareHttpAndExtractors) {
   job(tuner, finetuning(tuner, "default", "family"));
   job(tuner, finetuning(tuner, "mood", "family"));
   for (const char* task : kTasks) {
-    const Json made = job(tuner, {{"kind", "relabel"}, {"task", task}, {"collection", "garden"}});
+    const nlohmann::json made =
+        job(tuner, {{"kind", "relabel"}, {"task", task}, {"collection", "garden"}});
     EXPECT_EQ(made.at("labelled"), kPhotos / 2);
   }
 

@@ -13,7 +13,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using testing::RunningStore;
 using testing::RunningTuner;
 
@@ -25,10 +24,10 @@ class RoleRelabel : public testing::RolesTest {
     config.db = db;
     return config;
   }
-  static Json ask(const Result<HttpResponse>& answer) {
+  static nlohmann::json ask(const Result<HttpResponse>& answer) {
     answer.status().or_throw();
     EXPECT_LT(answer->status, 400) << answer->body;
-    return Json::parse(answer->body);
+    return nlohmann::json::parse(answer->body);
   }
   uint64_t submit(const HttpClient& tuner, JobSpec spec) {
     const std::string file = real_fs().read(at("base.onnx")).or_throw();
@@ -36,7 +35,7 @@ class RoleRelabel : public testing::RolesTest {
     (void)ask(tuner.put("/models/" + spec.model, file));
     return ask(tuner.post("/jobs", spec.text())).at("job");
   }
-  static Json job(const HttpClient& tuner, uint64_t id) {
+  static nlohmann::json job(const HttpClient& tuner, uint64_t id) {
     return ask(tuner.get("/jobs/" + std::to_string(id)));
   }
   static std::vector<std::string> said(const HttpClient& tuner, uint64_t id) {

@@ -13,7 +13,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using ::testing::HasSubstr;
 using testing::RunningStore;
 using testing::RunningTuner;
@@ -33,14 +32,14 @@ class SimilarPhotosOfStores : public testing::RolesTest {
     config.http = "127.0.0.1:0";
     return config;
   }
-  static Json read(const Result<HttpResponse>& answer) {
+  static nlohmann::json read(const Result<HttpResponse>& answer) {
     answer.status().or_throw();
     EXPECT_LT(answer->status, 400) << answer->body;
-    return Json::parse(answer->body);
+    return nlohmann::json::parse(answer->body);
   }
-  void run_job(const HttpClient& tuner, const Json& spec) {
-    const Json id = read(tuner.post("/jobs", spec.dump()));
-    Json now;
+  void run_job(const HttpClient& tuner, const nlohmann::json& spec) {
+    const nlohmann::json id = read(tuner.post("/jobs", spec.dump()));
+    nlohmann::json now;
     await([&] {
       now = read(tuner.get("/jobs/" + id.at("job").dump()));
       return now.at("state") == "done" || now.at("state") == "failed";
@@ -61,7 +60,7 @@ class SimilarPhotosOfStores : public testing::RolesTest {
     const std::string file_of_any = files().begin()->second;
     await([&] {
       const HttpResponse r = tuner.post("/photos/like", file_of_any, "image/jpeg").or_throw();
-      return r.status == 200 && Json::parse(r.body).at("not_searched").empty();
+      return r.status == 200 && nlohmann::json::parse(r.body).at("not_searched").empty();
     });
   }
   // All photos of the folder, by digest.
@@ -75,7 +74,9 @@ class SimilarPhotosOfStores : public testing::RolesTest {
     return all;
   }
   // Of how many photos a store has features.
-  static int64_t searched(const Json& answer) { return answer.at("searched").get<int64_t>(); }
+  static int64_t searched(const nlohmann::json& answer) {
+    return answer.at("searched").get<int64_t>();
+  }
 };
 
 TEST_F(SimilarPhotosOfStores, AreThoseOfAllStoresOfTheCollectionInOneOrder) {
@@ -90,34 +91,35 @@ TEST_F(SimilarPhotosOfStores, AreThoseOfAllStoresOfTheCollectionInOneOrder) {
   const auto everywhere = [&](const std::string& name) {
     return tuner.get("/photos/" + name + "/like?k=1000");
   };
-  Json found;
+  nlohmann::json found;
   std::string asked;
   for (const auto& [digest, bytes] : files()) {
     const Result<HttpResponse> r = everywhere(digest);
     if (r.ok() && r->status == 200) {
-      found = Json::parse(r->body);
+      found = nlohmann::json::parse(r->body);
       asked = digest;
       break;
     }
   }
   ASSERT_FALSE(asked.empty());
   EXPECT_EQ(found.at("version"), 1);
-  EXPECT_EQ(found.at("not_searched"), Json::object());
+  EXPECT_EQ(found.at("not_searched"), nlohmann::json::object());
   // Each store says the same of its own.
   std::vector<std::pair<double, std::string>> expected;
-  Json embedding;
+  nlohmann::json embedding;
   const std::map<std::string, const RunningStore*> stores = {{"attic", &attic},
                                                              {"cellar", cellar.get()}};
   for (const auto& [name, s] : stores) {
     const Result<HttpResponse> e = HttpClient(s->http()).get("/photos/" + asked + "/embedding");
-    if (e.ok() && e->status == 200) embedding = Json::parse(e->body);
+    if (e.ok() && e->status == 200) embedding = nlohmann::json::parse(e->body);
   }
   ASSERT_TRUE(embedding.is_object());
   int64_t total = 0;
   for (const auto& [name, s] : stores) {
-    const Json own = read(HttpClient(s->http()).post("/neighbours?k=1000", embedding.dump()));
+    const nlohmann::json own =
+        read(HttpClient(s->http()).post("/neighbours?k=1000", embedding.dump()));
     total += searched(own);
-    for (const Json& p : own.at("photos")) {
+    for (const nlohmann::json& p : own.at("photos")) {
       expected.emplace_back(-p.at("similarity").get<double>(),
                             name + "/" + p.at("path").get<std::string>());
     }
@@ -127,7 +129,7 @@ TEST_F(SimilarPhotosOfStores, AreThoseOfAllStoresOfTheCollectionInOneOrder) {
   ASSERT_EQ(found.at("photos").size(), expected.size());
   EXPECT_GT(total, 20);
   for (size_t i = 0; i < expected.size(); ++i) {
-    const Json& p = found["photos"][i];
+    const nlohmann::json& p = found["photos"][i];
     EXPECT_EQ(p.at("similarity"), -expected[i].first) << i;
     EXPECT_TRUE(p.at("path").get<std::string>().starts_with("attic/") ||
                 p.at("path").get<std::string>().starts_with("cellar/"));
@@ -138,8 +140,9 @@ TEST_F(SimilarPhotosOfStores, AreThoseOfAllStoresOfTheCollectionInOneOrder) {
   EXPECT_EQ(found["photos"][0].at("label"), nullptr);
   ASSERT_NO_FATAL_FAILURE(run_job(tuner, {{"kind", "relabel"}}));
   const std::string path = found["photos"][0].at("path");
-  const Json by_path = read(tuner.get("/photos/" + path + "/like?k=3"));
-  const Json by_bytes = read(tuner.post("/photos/like?k=3", files().at(asked), "image/jpeg"));
+  const nlohmann::json by_path = read(tuner.get("/photos/" + path + "/like?k=3"));
+  const nlohmann::json by_bytes =
+      read(tuner.post("/photos/like?k=3", files().at(asked), "image/jpeg"));
   EXPECT_EQ(by_path.at("photos").size(), 3U);
   EXPECT_TRUE(by_path["photos"][0].at("label").is_string());
   EXPECT_TRUE(by_path["photos"][0].at("photo").is_number());
@@ -149,7 +152,7 @@ TEST_F(SimilarPhotosOfStores, AreThoseOfAllStoresOfTheCollectionInOneOrder) {
   // One that has gone is named.
   cellar.reset();
   await([&] {
-    const Json less = read(tuner.post("/photos/like", files().at(asked), "image/jpeg"));
+    const nlohmann::json less = read(tuner.post("/photos/like", files().at(asked), "image/jpeg"));
     return less.at("not_searched").contains("cellar") && searched(less) < total;
   });
 }

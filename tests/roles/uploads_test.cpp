@@ -13,7 +13,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using testing::RunningStore;
 using testing::RunningTuner;
 
@@ -45,10 +44,10 @@ class RoleUploads : public testing::RolesTest {
     return encode_jpeg(
         cli::draw_demo_photo(i % kClasses, cli::Look::kDay, static_cast<uint64_t>(1000 + i)));
   }
-  static Json upload(const std::string& address, int i) {
+  static nlohmann::json upload(const std::string& address, int i) {
     const HttpResponse r = HttpClient(address).post("/photos", photo(i), "image/jpeg").or_throw();
     EXPECT_EQ(r.status, 200) << r.body;
-    return Json::parse(r.body);
+    return nlohmann::json::parse(r.body);
   }
   static bool shows(const RunningStore& store, const std::string& line) {
     const auto r = HttpClient(store.http()).get("/metrics");
@@ -108,7 +107,7 @@ TEST_F(RoleUploads, GoThroughTheTunerForWhoCannotReachAStore) {
   HttpResponse r;
   await([&] { return (r = relay(photo(0))).status != 503; });
   ASSERT_EQ(r.status, 200) << r.body;
-  const Json json = Json::parse(r.body);
+  const nlohmann::json json = nlohmann::json::parse(r.body);
   EXPECT_EQ(json.at("id"), to_hex(sha256(photo(0))));
   EXPECT_EQ(json, upload(a.http(), 0)) << "as the store itself answers";
   const HttpResponse shown =
@@ -120,7 +119,7 @@ TEST_F(RoleUploads, GoThroughTheTunerForWhoCannotReachAStore) {
       "--x\r\nContent-Disposition: form-data; name=\"photo\"; "
       "filename=\"x.jpg\"\r\n\r\n" +
       photo(1) + "\r\n--x--\r\n";
-  EXPECT_EQ(Json::parse(relay(form, "multipart/form-data; boundary=x").body).at("id"),
+  EXPECT_EQ(nlohmann::json::parse(relay(form, "multipart/form-data; boundary=x").body).at("id"),
             to_hex(sha256(photo(1))));
   const size_t bytes = photo(0).size() + photo(1).size();
   await([&] { return shows(a, "ndtrain_bytes_total{kind=\"uploads\"} " + std::to_string(bytes)); });
@@ -137,7 +136,7 @@ TEST_F(RoleUploads, AreLabelledWhereTheyLandAndTheTunerHearsOfEachOnceAlsoOfThos
   const std::string model = train();
   RunningStore a(store_with_http("a"), devices_);
   await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
-  std::map<std::string, Json> answers;
+  std::map<std::string, nlohmann::json> answers;
   {
     RunningTuner t(tuner_with_http(), devices_);
     const HttpClient client(t.http());
@@ -148,13 +147,13 @@ TEST_F(RoleUploads, AreLabelledWhereTheyLandAndTheTunerHearsOfEachOnceAlsoOfThos
     });
     EXPECT_EQ(r.headers.at("Location"), "http://" + a.http() + "/photos");
     for (int i = 0; i < 5; ++i) {
-      const Json json = upload(a.http(), i);
+      const nlohmann::json json = upload(a.http(), i);
       answers[json.at("id")] = json;
     }
     await([&] { return shows(a, "ndtrain_upload_outbox 0"); });
   }
   for (int i = 5; i < 12; ++i) {  // the Tuner is away
-    const Json json = upload(a.http(), i);
+    const nlohmann::json json = upload(a.http(), i);
     answers[json.at("id")] = json;
   }
   EXPECT_TRUE(shows(a, "ndtrain_upload_outbox 7"));
@@ -180,7 +179,7 @@ TEST_F(RoleUploads, AreLabelledWhereTheyLandAndTheTunerHearsOfEachOnceAlsoOfThos
   const std::vector<LabelRow> rows = labels();
   ASSERT_EQ(rows.size(), answers.size());
   for (const LabelRow& row : rows) {
-    const Json& json = answers.at(to_hex(row.digest));
+    const nlohmann::json& json = answers.at(to_hex(row.digest));
     EXPECT_EQ(row.path, "a/" + json.at("path").get<std::string>());
     EXPECT_EQ(row.class_name, json.at("label").get<std::string>());
     EXPECT_FLOAT_EQ(static_cast<float>(*row.score), json.at("scores").at(0).at("score"));
@@ -205,7 +204,7 @@ TEST_F(RoleUploads, AreNoClassOfThePhotoDirectoryAndTrainedOnOnceSomebodySaysWha
     id = upload(a.http(), 1).at("id");
     (void)upload(a.http(), 2);
     EXPECT_EQ(classes(), before);
-    const std::string truth = Json{{"label", "peony"}}.dump();
+    const std::string truth = nlohmann::json{{"label", "peony"}}.dump();
     EXPECT_EQ(HttpClient(a.http()).put("/photos/" + id + "/label", truth).or_throw().status, 200);
   }
   TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
@@ -214,7 +213,7 @@ TEST_F(RoleUploads, AreNoClassOfThePhotoDirectoryAndTrainedOnOnceSomebodySaysWha
   s.freeze = "layer1";
   s.trainer.epochs = 1;
   s.model = to_hex(daemon.add_model(at("base.onnx")));
-  const Json result = outcome(daemon, s);
+  const nlohmann::json result = outcome(daemon, s);
   EXPECT_EQ(result["classes"], before.size() + 1);
   EXPECT_EQ(result["train_photos"].get<int>() + result["val_photos"].get<int>(), kPhotos + 1);
 }
@@ -265,9 +264,9 @@ TEST_F(RoleUploads, AndAllPhotosAreFoundNowhereWhenTheyAreDeletedAtTheTunerAndAS
   const HttpClient client(t.http());
   const std::string word = R"({"label": "a secret"})",
                     page = client.get("/labels?limit=1000")->body;
-  const Json labelled = Json::parse(page).at("rows");
+  const nlohmann::json labelled = nlohmann::json::parse(page).at("rows");
   int spoken = 0;
-  for (const Json& row : labelled) {
+  for (const nlohmann::json& row : labelled) {
     if (row.at("id") != to_hex(sha256(copied))) continue;
     const std::string label = "/labels/" + row.at("photo").dump();
     EXPECT_EQ(client.put(label, word).or_throw().status, 200);
@@ -278,13 +277,14 @@ TEST_F(RoleUploads, AndAllPhotosAreFoundNowhereWhenTheyAreDeletedAtTheTunerAndAS
   EXPECT_EQ(client.remove("/photos/a/c0/none.jpg").or_throw().status, 404);
   const HttpResponse answer = client.remove("/photos/a/c0/0.jpg").or_throw();
   EXPECT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(Json::parse(answer.body).at("id"), to_hex(sha256(copied)));
+  EXPECT_EQ(nlohmann::json::parse(answer.body).at("id"), to_hex(sha256(copied)));
   EXPECT_EQ(client.remove("/photos/" + uploaded).or_throw().status, 200);
   RunningStore b(other, devices_);
   await([&] {
-    const Json stores = Json::parse(client.get("/stores").or_throw().body);
-    return stores.size() == 2 &&
-           std::ranges::all_of(stores, [](const Json& s) { return s.at("deletions_due") == 0; });
+    const nlohmann::json stores = nlohmann::json::parse(client.get("/stores").or_throw().body);
+    return stores.size() == 2 && std::ranges::all_of(stores, [](const nlohmann::json& s) {
+             return s.at("deletions_due") == 0;
+           });
   });
   for (const char* path : {"photos/c0/0.jpg", "photos-b/c0/0.jpg"}) {
     EXPECT_FALSE(real_fs().exists(at(path))) << path;
@@ -319,7 +319,8 @@ TEST_F(RoleUploads, AFileOfADeletedPhotoThatNoScanHadSeenOrThatIsPutBackGoesWith
       EXPECT_EQ(client.remove("/photos/" + id).or_throw().status, 200);
     }
     await([&] {
-      return Json::parse(client.get("/stores").or_throw().body)[0].at("deletions_due") == 0;
+      return nlohmann::json::parse(client.get("/stores").or_throw().body)[0].at("deletions_due") ==
+             0;
     });
     publish(real_fs(), again, photo(2)).or_throw();
   }
@@ -344,12 +345,12 @@ TEST_F(RoleUploads, AFileOfADeletedPhotoThatNoScanHadSeenOrThatIsPutBackGoesWith
 
 TEST_F(RoleUploads, ARelabelFindsThatTheyAreDoneAndAnotherStoreSaysTheSame) {
   (void)train();
-  std::map<std::string, Json> answers;
+  std::map<std::string, nlohmann::json> answers;
   {
     RunningStore a(store_with_http("a"), devices_);
     await([&] { return shows(a, "ndtrain_upload_version{task=\"default\"} 1"); });
     for (int i = 0; i < 6; ++i) {
-      const Json json = upload(a.http(), i);
+      const nlohmann::json json = upload(a.http(), i);
       answers[json.at("id")] = json;
     }
     RunningTuner t(tuner_with_http(), devices_);

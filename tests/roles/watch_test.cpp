@@ -10,16 +10,15 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using testing::RunningStore;
 using testing::RunningTuner;
 
 class RoleWatch : public testing::RolesTest {
  protected:
-  static Json get(const std::string& address, const std::string& path) {
+  static nlohmann::json get(const std::string& address, const std::string& path) {
     const HttpResponse r = HttpClient(address).get(path).or_throw();
     EXPECT_EQ(r.status, 200) << r.body;
-    return Json::parse(r.body);
+    return nlohmann::json::parse(r.body);
   }
   // Photos `from` to `from + n` are uploaded, and a person says what they show.
   static void label_photos(const std::string& address, int from, int n) {
@@ -29,8 +28,9 @@ class RoleWatch : public testing::RolesTest {
           cli::draw_demo_photo(i % kClasses, cli::Look::kDay, static_cast<uint64_t>(5000 + i));
       const auto up = client.post("/photos", encode_jpeg(photo), "image/jpeg").or_throw();
       ASSERT_LT(up.status, 300) << up.body;
-      const std::string id = Json::parse(up.body).at("id");
-      const std::string label = Json{{"label", "c" + std::to_string(i % kClasses)}}.dump();
+      const std::string id = nlohmann::json::parse(up.body).at("id");
+      const std::string label =
+          nlohmann::json{{"label", "c" + std::to_string(i % kClasses)}}.dump();
       ASSERT_EQ(client.put("/photos/" + id + "/label", label).or_throw().status, 200);
     }
   }
@@ -68,7 +68,7 @@ TEST_F(RoleWatch, HumanLabelsStartAFineTuningAndItsVersionRelabelsWhatIsStale) {
   RunningStore a(with_http, devices_);
   const auto in_force = [&](uint64_t version) {
     return [&t, version] {
-      const Json stores = get(t.http(), "/stores");
+      const nlohmann::json stores = get(t.http(), "/stores");
       return stores.size() == 1 && stores[0].at("version_in_force") == version;
     };
   };
@@ -79,7 +79,7 @@ TEST_F(RoleWatch, HumanLabelsStartAFineTuningAndItsVersionRelabelsWhatIsStale) {
   EXPECT_EQ(get(t.http(), "/jobs").size(), 0U) << "one too few";
   label_photos(a.http(), 5, 1);
   await(in_force(1));
-  Json jobs = get(t.http(), "/jobs");
+  nlohmann::json jobs = get(t.http(), "/jobs");
   ASSERT_EQ(jobs.size(), 1U);
   EXPECT_EQ(jobs[0].at("kind"), "finetune");
   EXPECT_EQ(jobs[0].at("result").at("train_photos").get<int>() +
@@ -108,7 +108,7 @@ TEST_F(RoleWatch, HumanLabelsStartAFineTuningAndItsVersionRelabelsWhatIsStale) {
   ASSERT_EQ(labels.size(), 1U);
   EXPECT_EQ(labels.begin()->second, 4);
   await([&] { return get(t.http(), "/watch").at("due") == "nothing"; });
-  const Json watch = get(t.http(), "/watch");
+  const nlohmann::json watch = get(t.http(), "/watch");
   EXPECT_EQ(watch.at("submitted").at("job"), 3);
   EXPECT_EQ(watch.at("submitted").at("kind"), "relabel");
   EXPECT_EQ(watch.at("failure"), "");
@@ -143,10 +143,10 @@ TEST_F(RoleWatch, OtherPhotosThanBeforeStartAFineTuningWithoutAWordOfAnybody) {
   std::this_thread::sleep_for(kWindow);
   EXPECT_EQ(get(t.http(), "/jobs").size(), 1U) << "one window alone says nothing";
   upload_all(600, kClasses);  // of one
-  Json jobs;
+  nlohmann::json jobs;
   await([&] { return (jobs = get(t.http(), "/jobs")).size() >= 2; });
   EXPECT_EQ(jobs[1].at("kind"), "finetune");
-  const Json watch = get(t.http(), "/watch");
+  const nlohmann::json watch = get(t.http(), "/watch");
   EXPECT_EQ(watch.at("submitted").at("job"), 2);
   EXPECT_THAT(watch.at("submitted").at("why").get<std::string>(),
               ::testing::StartsWith("the classes have changed: population stability index"));

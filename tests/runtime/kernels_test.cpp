@@ -6,7 +6,7 @@
 namespace ndtrain {
 namespace {
 
-class KernelTest : public testing::TestWithParam<ExampleCase> {};
+class KernelTest : public ::testing::TestWithParam<ExampleCase> {};
 
 TEST_P(KernelTest, MatchesTheReferenceWithAnyThreadsAndConstants) {
   const ExampleCase& c = GetParam();
@@ -24,7 +24,7 @@ TEST_P(KernelTest, MatchesTheReferenceWithAnyThreadsAndConstants) {
     plugin->set_threads(1);
     const std::vector<Bytes> got = plugin->run(run);
     compare(*c.def, describe(*c.def, c.index), run, c.example().tolerance, want, got);
-    if (testing::Test::HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
     plugin->set_threads(3);
     const std::vector<Bytes> threaded = plugin->run(run);
     NodeRun frozen = node_of(e);
@@ -43,7 +43,7 @@ bool has_kernel(const OpDef& def, const Example& e) {
   return (needs_kernel(def) || def.by_reference) && !is_optional_fusion(def, e.attrs);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, KernelTest, testing::ValuesIn(example_cases(has_kernel)),
+INSTANTIATE_TEST_SUITE_P(Every, KernelTest, ::testing::ValuesIn(example_cases(has_kernel)),
                          [](const auto& c) { return name_of(c.param); });
 
 // Larger than an example, to reach every block size; not one result per image.
@@ -89,7 +89,7 @@ std::vector<Batched> large_cases() {
   };
 }
 
-class LargeTest : public testing::TestWithParam<Batched> {};
+class LargeTest : public ::testing::TestWithParam<Batched> {};
 
 TEST_P(LargeTest, MatchesTheReferenceWithAnyThreads) {
   const Batched& c = GetParam();
@@ -109,12 +109,12 @@ TEST_P(LargeTest, MatchesTheReferenceWithAnyThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(OneImage, LargeTest, testing::ValuesIn(batched_cases()),
+INSTANTIATE_TEST_SUITE_P(OneImage, LargeTest, ::testing::ValuesIn(batched_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
-INSTANTIATE_TEST_SUITE_P(Whole, LargeTest, testing::ValuesIn(large_cases()),
+INSTANTIATE_TEST_SUITE_P(Whole, LargeTest, ::testing::ValuesIn(large_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
-class BatchTest : public testing::TestWithParam<Batched> {};
+class BatchTest : public ::testing::TestWithParam<Batched> {};
 
 TEST_P(BatchTest, AnImageAloneHasTheBitsItHasInABatch) {
   const Batched& c = GetParam();
@@ -137,7 +137,7 @@ TEST_P(BatchTest, AnImageAloneHasTheBitsItHasInABatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, BatchTest, testing::ValuesIn(batched_cases()),
+INSTANTIATE_TEST_SUITE_P(Every, BatchTest, ::testing::ValuesIn(batched_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
 }  // namespace

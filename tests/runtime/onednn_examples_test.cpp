@@ -40,7 +40,7 @@ int run_example(const ExampleCase& c) {
     SCOPED_TRACE("way " + std::to_string(ran));
     onednn()->set_threads(1);
     const std::vector<Bytes> got = onednn()->run(run, ports);
-    if (testing::Test::HasFailure()) return ran;
+    if (::testing::Test::HasFailure()) return ran;
     // The reference divides by a scale, the library multiplies by its inverse.
     compare(*c.def, what, run, c.example().tolerance, want, got, 1);
     onednn()->set_threads(3);
@@ -53,12 +53,12 @@ int run_example(const ExampleCase& c) {
   return ran;
 }
 
-class OnednnExampleTest : public testing::TestWithParam<ExampleCase> {};
+class OnednnExampleTest : public ::testing::TestWithParam<ExampleCase> {};
 
 TEST_P(OnednnExampleTest, MatchesTheReferenceOrIsRefusedWithAReason) {
   const ExampleCase& c = GetParam();
   if (!onednn()) return;
-  if (run_example(c) > 0 || testing::Test::HasFailure()) return;
+  if (run_example(c) > 0 || ::testing::Test::HasFailure()) return;
   const ExampleGraph e = build_example(*c.def, c.example());
   if (e.graph.nodes().empty()) GTEST_SKIP() << "folded while the graph is built";
   NodeRun run = node_of(e);
@@ -68,7 +68,7 @@ TEST_P(OnednnExampleTest, MatchesTheReferenceOrIsRefusedWithAReason) {
   GTEST_SKIP() << why;
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, OnednnExampleTest, testing::ValuesIn(example_cases(has_kernel)),
+INSTANTIATE_TEST_SUITE_P(Every, OnednnExampleTest, ::testing::ValuesIn(example_cases(has_kernel)),
                          [](const auto& c) { return name_of(c.param); });
 
 TEST(Onednn, HasAKernelForTheOpsThatVisionModelsSpendTheirTimeIn) {

@@ -235,7 +235,7 @@ std::optional<Ports> ports_of(const NodeRun& run) {
   return ports;
 }
 
-class OnednnInt8Test : public testing::TestWithParam<Case> {};
+class OnednnInt8Test : public ::testing::TestWithParam<Case> {};
 
 TEST_P(OnednnInt8Test, MatchesTheDefinition) {
   const Case& c = GetParam();
@@ -287,7 +287,7 @@ TEST_P(OnednnInt8Test, GivesAnImageTheBitsItHasAloneAndLeavesGaps) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, OnednnInt8Test, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Every, OnednnInt8Test, ::testing::ValuesIn(cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(OnednnInt8, RefusesWhatItCannotDoWithTheReason) {

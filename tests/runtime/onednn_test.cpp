@@ -128,7 +128,7 @@ std::vector<Typed> typed_cases() {
   return cases;
 }
 
-class OnednnBatchTest : public testing::TestWithParam<Typed> {};
+class OnednnBatchTest : public ::testing::TestWithParam<Typed> {};
 
 TEST_P(OnednnBatchTest, AnImageAloneHasTheBitsItHasInAnyBatchWithAnyThreads) {
   const auto& [c, t] = GetParam();
@@ -217,7 +217,7 @@ TEST_P(OnednnBatchTest, LeavesGapsAfterImagesAsTheyAre) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, OnednnBatchTest, testing::ValuesIn(typed_cases()),
+INSTANTIATE_TEST_SUITE_P(Every, OnednnBatchTest, ::testing::ValuesIn(typed_cases()),
                          [](const auto& c) {
                            return c.param.c.name + std::string(name_of(c.param.t));
                          });

@@ -97,7 +97,7 @@ std::vector<Training> cases_in_bf16() {
   return cases;
 }
 
-class OnednnTrainingTest : public testing::TestWithParam<Training> {};
+class OnednnTrainingTest : public ::testing::TestWithParam<Training> {};
 
 TEST_P(OnednnTrainingTest, MatchesTheReferenceWithTheSameBitsForAnyThreads) {
   if (!onednn()) return;
@@ -125,9 +125,9 @@ TEST_P(OnednnTrainingTest, MatchesTheReferenceWithTheSameBitsForAnyThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, OnednnTrainingTest, testing::ValuesIn(training_cases()),
+INSTANTIATE_TEST_SUITE_P(Every, OnednnTrainingTest, ::testing::ValuesIn(training_cases()),
                          [](const auto& c) { return c.param.op + c.param.name; });
-INSTANTIATE_TEST_SUITE_P(EveryInBf16, OnednnTrainingTest, testing::ValuesIn(cases_in_bf16()),
+INSTANTIATE_TEST_SUITE_P(EveryInBf16, OnednnTrainingTest, ::testing::ValuesIn(cases_in_bf16()),
                          [](const auto& c) { return c.param.op + c.param.name; });
 
 // So that a plan goes another way instead of one that is slower than f32.

@@ -13,7 +13,7 @@
 namespace ndtrain {
 namespace {
 
-class OnednnTuning : public testing::Test {
+class OnednnTuning : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_NE(onednn(), nullptr);

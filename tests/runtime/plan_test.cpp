@@ -49,7 +49,7 @@ double difference(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 // Every kind of output that a plan cannot simply write.
-void add_hostile_outputs(Graph& g) {
+void add_outputs_of_hostile_names(Graph& g) {
   const ValueId x = g.inputs()[0];
   const ValueId c = g.add_constant("c", Tensor::of<float>(DType::kF32, {2}, {1, 2}));
   std::vector<ValueId> outputs(g.outputs().begin(), g.outputs().end());
@@ -92,7 +92,7 @@ TEST(Plan, ExecutorsThatShareWhatTheyWorkInGiveWhatTheyDoAlone) {
 TEST(Plan, RandomNetworksEqualTheInterpreter) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Graph g = random_network(seed, 16);
-    if (seed % 2 == 0) add_hostile_outputs(g);
+    if (seed % 2 == 0) add_outputs_of_hostile_names(g);
     const std::vector<Tensor> inputs = random_inputs(g, seed);
     const auto want = interpret_outputs(g, inputs);
     const Graph fast = optimize_for_inference(g);
@@ -107,7 +107,7 @@ TEST(Plan, RandomNetworksEqualTheInterpreter) {
 TEST(Plan, SharingMemoryChangesNoByte) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Graph g = random_network(seed, 24);
-    if (seed % 2 == 0) add_hostile_outputs(g);
+    if (seed % 2 == 0) add_outputs_of_hostile_names(g);
     const std::vector<Tensor> inputs = random_inputs(g, seed);
     for (const Device* d : host_devices()) {
       SCOPED_TRACE(d->backend().name() + ", seed " + std::to_string(seed));
@@ -235,7 +235,7 @@ TEST(Plan, AllRefusedNodesAreNamedAtOnce) {
 TEST(Plan, OutputsAreReportedInPlannedOrderAndComplete) {
   for (uint64_t seed = 300; seed < 310; ++seed) {
     Differentiated d(seed);
-    add_hostile_outputs(d.g);
+    add_outputs_of_hostile_names(d.g);
     const Plan plan(d.g, cpu());
     const Plan again(d.g, cpu());
     const std::vector<int> order(plan.ready_order().begin(), plan.ready_order().end());

@@ -78,7 +78,7 @@ std::vector<const Plugin*> plugins_for(const NodeRun& run) {
   return all;
 }
 
-class ProductsOfBytes : public testing::TestWithParam<ProductCase> {};
+class ProductsOfBytes : public ::testing::TestWithParam<ProductCase> {};
 
 TEST_P(ProductsOfBytes, MatchTheDefinition) {
   const ProductCase& c = GetParam();
@@ -126,7 +126,7 @@ TEST_P(ProductsOfBytes, GiveAPhotoTheBytesItHasAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, ProductsOfBytes, testing::ValuesIn(product_cases()),
+INSTANTIATE_TEST_SUITE_P(Every, ProductsOfBytes, ::testing::ValuesIn(product_cases()),
                          [](const auto& c) { return std::string(c.param.name); });
 
 TEST(ProductsOfBytesRefused, WhatIsNotConstantOrOffCentreInTheMatrixIsNamed) {

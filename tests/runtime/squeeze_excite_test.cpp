@@ -16,9 +16,9 @@ using testing::largest_difference;
 using testing::random_inputs;
 using testing::random_tensor;
 
-class Builder {
+class BlockBuilder {
  public:
-  explicit Builder(Graph& g) : g_(g) {}
+  explicit BlockBuilder(Graph& g) : g_(g) {}
 
   ValueId conv(ValueId x, int64_t out, int64_t kernel) {
     const std::string name = "w" + std::to_string(count_++);
@@ -36,7 +36,7 @@ class Builder {
 // `gate` is the op that makes factors of what is excited.
 Graph network(int64_t batch, int64_t channels, int64_t squeezed, std::string gate) {
   Graph g;
-  Builder b(g);
+  BlockBuilder b(g);
   const ValueId x = g.add_input("x", {DType::kF32, {batch, 3, 12, 11}});
   const ValueId y = g.add1("Relu", {b.conv(x, channels, 3)});
   const ValueId pixel = g.add1("GlobalAveragePool", {y});

@@ -17,7 +17,6 @@ using namespace tuner;
 
 namespace {
 
-using Json = nlohmann::json;
 using Names = std::set<std::string>;
 
 constexpr Time kTooLong = std::chrono::hours(2);
@@ -164,8 +163,8 @@ class JobSite {
     }
     check_photos(*kept, took);
     Names named;
-    const Json result = Json::parse(job.result);
-    for (const Json& s : result.value("left_out_stores", Json::array())) {
+    const nlohmann::json result = nlohmann::json::parse(job.result);
+    for (const nlohmann::json& s : result.value("left_out_stores", nlohmann::json::array())) {
       named.insert(s.at("store").get<std::string>());
       const auto store = static_cast<size_t>(s.at("store").get<std::string>()[0] - 'a');
       EXPECT_EQ(s.at("photos"), collection_.of(store).size());
@@ -189,7 +188,7 @@ class JobSite {
     EXPECT_EQ(manifest, all);
     EXPECT_EQ(watch_.spool.size(), readable.size());
     for (const Digest& photo : readable) EXPECT_TRUE(watch_.spool.contains(photo));
-    const Json result = Json::parse(tuner_->service().job(1).result);
+    const nlohmann::json result = nlohmann::json::parse(tuner_->service().job(1).result);
     EXPECT_EQ(result.value("left_out", size_t{0}), all.size() - readable.size());
   }
 

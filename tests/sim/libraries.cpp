@@ -14,7 +14,7 @@ using namespace tuner;
 
 namespace {
 
-constexpr Time kTooLong = std::chrono::hours(1);
+constexpr Time kLibraryDeadline = std::chrono::hours(1);
 constexpr char kBase[] = "base.onnx";  // that a rule begins with
 
 std::string text_of(const TaskOf& of) { return of.first + " of " + of.second; }
@@ -134,7 +134,8 @@ void Libraries::run() {
   for (const auto& store : stores_) {
     for (const std::string& f : store->failures()) violation(f);
   }
-  if (timeline_.now() >= kTooLong) violation("nothing is wrong any more, and " + unsettled());
+  if (timeline_.now() >= kLibraryDeadline)
+    violation("nothing is wrong any more, and " + unsettled());
   if (watch_.violations().empty()) check();
   if (!tuner_->up()) return;
   for (const auto& [id, job] : tuner_->service().jobs()) {
@@ -149,7 +150,7 @@ void Libraries::run() {
 }
 
 bool Libraries::over() const {
-  if (!watch_.violations().empty() || timeline_.now() >= kTooLong) return true;
+  if (!watch_.violations().empty() || timeline_.now() >= kLibraryDeadline) return true;
   if (!tuner_->failures().empty()) return true;
   return calm() && unsettled().empty();
 }

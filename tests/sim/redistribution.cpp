@@ -13,7 +13,7 @@ using namespace tuner;
 
 namespace {
 
-constexpr Time kTooLong = std::chrono::hours(2);
+constexpr Time kRedistributionDeadline = std::chrono::hours(2);
 constexpr int64_t kFeatures = 48, kClasses = 40;
 
 std::string model_path(const Digest& model) { return "state/models/" + to_hex(model) + ".onnx"; }
@@ -128,11 +128,12 @@ void Redistribution::run(uint64_t versions, int faults) {
   };
   timeline_.after(seconds(2), publish);
   if (faults > 0) timeline_.after(seconds(10 * rng_.next_uniform()), [this] { strike(); });
-  until(kTooLong, [&] {
+  until(kRedistributionDeadline, [&] {
     return faults_ == 0 && timeline_.now() >= healed_ && published_ == versions_ &&
            everybody_has(versions_);
   });
-  if (timeline_.now() >= kTooLong) watch_.violation("not every store gets the last version");
+  if (timeline_.now() >= kRedistributionDeadline)
+    watch_.violation("not every store gets the last version");
   check_files();
 }
 
@@ -169,13 +170,14 @@ void Redistribution::run_with_task_taken_away() {
     timeline_.after(seconds(1), go_on);
   };
   timeline_.after(seconds(1), go_on);
-  until(kTooLong, [&] {
+  until(kRedistributionDeadline, [&] {
     if (!tuner_->alive()) return false;
     const auto removed = tuner_->versions().removed_tasks();
     const auto it = removed.find(task);
     return it != removed.end() && !it->second.labels && everybody_has(0, task);
   });
-  if (timeline_.now() >= kTooLong) watch_.violation("the task is not gone everywhere");
+  if (timeline_.now() >= kRedistributionDeadline)
+    watch_.violation("the task is not gone everywhere");
   if (labels_upload(task)) {
     watch_.violation("store 0 knows what its upload was called in the task");
   }
@@ -184,16 +186,16 @@ void Redistribution::run_with_task_taken_away() {
 void Redistribution::run_with_one_away(uint64_t versions) {
   versions_ = 1;
   publish_next();
-  until(kTooLong, [&] { return everybody_has(1); });
-  stores_[2]->die(Machine::Death::kKill, kTooLong / 2);
+  until(kRedistributionDeadline, [&] { return everybody_has(1); });
+  stores_[2]->die(Machine::Death::kKill, kRedistributionDeadline / 2);
   for (versions_ = 2; versions_ <= versions; ++versions_) {
     publish_next();
-    until(kTooLong / 2, [&] { return stores_[0]->version_in_force() == versions_; });
+    until(kRedistributionDeadline / 2, [&] { return stores_[0]->version_in_force() == versions_; });
   }
   versions_ = versions;
   watch_.model_bytes[2] = 0;
   stores_[2]->boot();
-  until(kTooLong, [&] { return everybody_has(versions); });
+  until(kRedistributionDeadline, [&] { return everybody_has(versions); });
   if (!everybody_has(versions)) watch_.violation("not every store gets the last version");
   check_files();
 }

@@ -17,7 +17,7 @@ using sim::Bug;
 using sim::Redistribution;
 
 constexpr uint64_t kVersions = 8;
-constexpr int kFaults = 10;
+constexpr int kRedistributionFaults = 10;
 
 uint64_t delta_bytes(uint64_t from, uint64_t to) {
   return make_delta(Redistribution::head(from), Redistribution::head(to)).or_throw().bytes.size();
@@ -46,7 +46,7 @@ TEST(Redistribution, EndsOnVerifiedBytesWhateverGoesWrong) {
   uint64_t ways = 0, chains = 0, failures = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     Redistribution r(seed);
-    r.run(kVersions, kFaults);
+    r.run(kVersions, kRedistributionFaults);
     std::string text;
     for (const std::string& line : r.story()) text += line + "\n";
     if (count == 1) fmt::print("{}", text);
@@ -69,7 +69,7 @@ TEST(Redistribution, AStoreThatDoesNotVerifyIsFound) {
   log::set_level(log::Level::kOff);
   for (uint64_t seed = 0; seed < 500; ++seed) {
     Redistribution r(seed, Bug::kDeltaUnverified);
-    r.run(kVersions, kFaults);
+    r.run(kVersions, kRedistributionFaults);
     if (r.violations().empty()) continue;
     fmt::print("seed {}: {}\n", seed, r.violations().front());
     return;

@@ -17,7 +17,7 @@ using namespace tuner;
 
 namespace {
 
-constexpr Time kTooLong = std::chrono::hours(6);  // after that a job hangs
+constexpr Time kSimulationDeadline = std::chrono::hours(6);  // after that a job hangs
 
 constexpr uint64_t kFinetuning = 1, kRelabelling = 2;  // jobs
 
@@ -72,7 +72,7 @@ Ending Simulation::run() {
   while (!over() && timeline_.step()) {
   }
   ending.took = timeline_.now();
-  if (timeline_.now() >= kTooLong) {
+  if (timeline_.now() >= kSimulationDeadline) {
     watch_.violation("nothing is wrong any more, and the job does not end");
   }
   for (const std::string& f : tuner_->failures()) watch_.violation(f);
@@ -104,7 +104,7 @@ Ending Simulation::run() {
 }
 
 bool Simulation::over() {
-  if (!watch_.violations().empty() || timeline_.now() >= kTooLong) return true;
+  if (!watch_.violations().empty() || timeline_.now() >= kSimulationDeadline) return true;
   if (!tuner_->failures().empty()) return true;
   if (faults_ > 0 || timeline_.now() < healed_ || !tuner_->up()) return false;
   const JobRecord* job = last_job();
@@ -310,7 +310,7 @@ bool Simulation::only_on_lost() const {
 void Simulation::check_result(Ending& ending) {
   const std::vector<PublishedModel> versions = tuner_->versions().all();
   tuner_->free_disk();
-  tuner_->die(Machine::Death::kKill, kTooLong);  // it lets go of its files
+  tuner_->die(Machine::Death::kKill, kSimulationDeadline);  // it lets go of its files
   MemoryFs& disk = tuner_->disk();
   if (versions.size() != 1) {
     return watch_.violation(fmt::format("one job has published {} versions", versions.size()));

@@ -12,8 +12,8 @@ using namespace tuner;
 namespace {
 
 constexpr uint64_t kSeed = 0;
-constexpr Time kTooLong = std::chrono::minutes(10), kAfterwards = std::chrono::minutes(1);
-constexpr char kBase[] = "base.onnx";
+constexpr Time kWatchDeadline = std::chrono::minutes(10), kAfterwards = std::chrono::minutes(1);
+constexpr char kWatchedBase[] = "base.onnx";
 
 // One that the Tuner does not have of itself.
 const std::string& base_model() {
@@ -42,9 +42,9 @@ WatchedLabels::WatchedLabels()
   network_.connect({.tuner = &tuner_});
   const std::string url = "sqlite:" + directory_.at("labels.db");
   say_what_a_photo_shows(url);
-  publish(tuner_.disk(), kBase, base_model()).or_throw();
+  publish(tuner_.disk(), kWatchedBase, base_model()).or_throw();
   WatchRule rule = parse_watch_rule(R"({"labels": 1, "every_s": 5, "min_interval_s": 0})");
-  rule.model = kBase;
+  rule.model = kWatchedBase;
   tuner_.keep_labels_at(url);
   tuner_.watch(rule);
 }
@@ -52,7 +52,7 @@ WatchedLabels::WatchedLabels()
 void WatchedLabels::run() {
   tuner_.boot();
   Time submitted = Time::max();
-  while (timeline_.now() < std::min(submitted, kTooLong - kAfterwards) + kAfterwards) {
+  while (timeline_.now() < std::min(submitted, kWatchDeadline - kAfterwards) + kAfterwards) {
     if (!timeline_.step()) break;
     if (tuner_.up() && !tuner_.service().jobs().empty()) {
       submitted = std::min(submitted, timeline_.now());

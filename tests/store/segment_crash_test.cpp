@@ -121,7 +121,7 @@ bool live_and_die(uint64_t seed, int64_t n, const std::function<void(MemoryFs&, 
     static_cast<void>((*store)->compact().ok());
     check_all(**store, model);
     static_cast<void>((*store)->close().ok());
-    if (testing::Test::HasFailure()) return false;
+    if (::testing::Test::HasFailure()) return false;
   }
   return died;
 }

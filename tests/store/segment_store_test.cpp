@@ -17,7 +17,7 @@ using namespace testing_store;
 const Digest kA = digest("extractor a"), kB = digest("extractor b"), kC = digest("extractor c");
 constexpr int64_t kOverhead = kSegmentHeaderBytes;
 
-class SegmentStoreTest : public testing::Test {
+class SegmentStoreTest : public ::testing::Test {
  protected:
   MemoryFs fs;
   ManualClock clock;

@@ -16,7 +16,6 @@
 namespace ndtrain::support {
 namespace {
 
-using Json = nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr const char* kProgram = "/usr/bin/chromium";
@@ -92,7 +91,7 @@ Browser::Browser() {
   ::close(their_out);
   to_ = to;
   from_ = from;
-  const Json page = call("Target.createTarget", {{"url", "about:blank"}});
+  const nlohmann::json page = call("Target.createTarget", {{"url", "about:blank"}});
   session_ = call("Target.attachToTarget",
                   {{"targetId", page["targetId"]}, {"flatten", true}})["sessionId"];
   for (const char* domain : {"Page", "Runtime", "Log"}) call(std::string(domain) + ".enable");
@@ -106,7 +105,7 @@ Browser::~Browser() {
   ::waitpid(process_, nullptr, 0);
 }
 
-Json Browser::hear() {
+nlohmann::json Browser::hear() {
   const auto until = steady_clock::now() + kPatience;
   for (size_t end = 0; (end = heard_.find('\0')) == heard_.npos;) {
     pollfd p{.fd = from_, .events = POLLIN, .revents = 0};
@@ -121,17 +120,17 @@ Json Browser::hear() {
     heard_.append(bytes.data(), static_cast<size_t>(n));
   }
   const size_t end = heard_.find('\0');
-  Json message = Json::parse(heard_.substr(0, end));
+  nlohmann::json message = nlohmann::json::parse(heard_.substr(0, end));
   heard_.erase(0, end + 1);
   return message;
 }
 
-void Browser::note(const Json& event) {
+void Browser::note(const nlohmann::json& event) {
   const std::string method = event.value("method", "");
   if (method == "Runtime.exceptionThrown") {
     complaints_.push_back(event["params"]["exceptionDetails"].dump());
   } else if (method == "Log.entryAdded") {
-    const Json& entry = event["params"]["entry"];
+    const nlohmann::json& entry = event["params"]["entry"];
     // A 404 is an answer like others.
     if (entry["level"] == "error" && entry["source"] != "network") {
       complaints_.push_back(entry["text"]);
@@ -141,8 +140,8 @@ void Browser::note(const Json& event) {
   }
 }
 
-Json Browser::call(const std::string& method, const Json& params) {
-  Json message = {{"id", ++calls_}, {"method", method}};
+nlohmann::json Browser::call(const std::string& method, const nlohmann::json& params) {
+  nlohmann::json message = {{"id", ++calls_}, {"method", method}};
   if (!params.is_null()) message["params"] = params;
   if (!session_.empty()) message["sessionId"] = session_;
   const std::string text = message.dump() + '\0';
@@ -150,7 +149,7 @@ Json Browser::call(const std::string& method, const Json& params) {
     throw Error("browser: it does not listen");
   }
   for (;;) {
-    const Json answer = hear();
+    const nlohmann::json answer = hear();
     if (answer.value("id", int64_t{0}) != calls_) {
       note(answer);
       continue;
@@ -166,20 +165,21 @@ void Browser::size(int width, int height) {
 }
 
 void Browser::dark(bool on) {
-  const Json scheme = {{"name", "prefers-color-scheme"}, {"value", on ? "dark" : "light"}};
-  call("Emulation.setEmulatedMedia", {{"features", Json::array({scheme})}});
+  const nlohmann::json scheme = {{"name", "prefers-color-scheme"},
+                                 {"value", on ? "dark" : "light"}};
+  call("Emulation.setEmulatedMedia", {{"features", nlohmann::json::array({scheme})}});
 }
 
 void Browser::open(const std::string& url) { call("Page.navigate", {{"url", url}}); }
 
-Json Browser::value(const std::string& expression) {
-  const Json r =
+nlohmann::json Browser::value(const std::string& expression) {
+  const nlohmann::json r =
       call("Runtime.evaluate",
            {{"expression", expression}, {"awaitPromise", true}, {"returnByValue", true}});
   if (r.contains("exceptionDetails")) {
     throw Error(expression, ": ", r["exceptionDetails"].dump());
   }
-  return r["result"].value("value", Json());
+  return r["result"].value("value", nlohmann::json());
 }
 
 bool Browser::await(const std::string& expression) {
@@ -192,7 +192,7 @@ bool Browser::await(const std::string& expression) {
 }
 
 void Browser::press(const std::string& key) {
-  Json event = {{"type", "keyDown"}, {"key", key}};
+  nlohmann::json event = {{"type", "keyDown"}, {"key", key}};
   if (key.size() == 1) event["text"] = key;
   if (key == "Enter") event["text"] = "\r";
   call("Input.dispatchKeyEvent", event);

@@ -22,8 +22,8 @@ namespace {
 using namespace std::chrono_literals;
 using ndp::LinkRole, ndp::LinkSecurity;
 using support::Authority, support::bytes_of;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using Streams = std::pair<std::unique_ptr<Stream>, std::unique_ptr<Stream>>;
 
 std::unique_ptr<TlsNet> over(Net& below, const LinkSecurity& s, TlsNetOptions options = {}) {
@@ -44,7 +44,7 @@ std::string heard(Stream& stream, size_t bytes = 5) {
   return text;
 }
 
-class TlsNetTest : public testing::Test {
+class TlsNetTest : public ::testing::Test {
  protected:
   // Who is dialled reads what the other one writes, each with its certificate.
   struct Meeting {
@@ -361,7 +361,7 @@ TEST_F(TlsNetTest, IsRenewedForNewStreamsWhileOldOnesGoOn) {
   EXPECT_EQ(first, "hallo");
   net->renew(new0.authority, new0.certificate, new0.key, "").or_throw();
   EXPECT_EQ(std::get<2>(dial(theirs_.member("rank1"))), "hallo");
-  EXPECT_THAT(std::get<2>(dial(ours_.member("rank1"))), testing::Not("hallo"));
+  EXPECT_THAT(std::get<2>(dial(ours_.member("rank1"))), ::testing::Not("hallo"));
   old->write(bytes_of("still")).or_throw();
   EXPECT_EQ(heard(*old_end), "still");
 

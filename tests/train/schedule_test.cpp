@@ -10,7 +10,7 @@
 namespace ndtrain {
 namespace {
 
-using Kind = Schedule::Kind;
+using ScheduleKind = Schedule::Kind;
 
 TEST(Schedule, ConstantIsConstant) {
   const Schedule s{.lr = 0.5, .total_steps = 10};
@@ -18,7 +18,7 @@ TEST(Schedule, ConstantIsConstant) {
 }
 
 TEST(Schedule, WarmUpIsLinearAndThenTheScheduleBegins) {
-  const Schedule s{.kind = Kind::kCosine, .lr = 0.8, .warmup_steps = 4, .total_steps = 14};
+  const Schedule s{.kind = ScheduleKind::kCosine, .lr = 0.8, .warmup_steps = 4, .total_steps = 14};
   EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.2);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1), 0.4);
   EXPECT_DOUBLE_EQ(learning_rate(s, 3), 0.8);
@@ -27,7 +27,8 @@ TEST(Schedule, WarmUpIsLinearAndThenTheScheduleBegins) {
 }
 
 TEST(Schedule, CosineFallsToItsFinalFraction) {
-  const Schedule s{.kind = Kind::kCosine, .lr = 1, .total_steps = 100, .final_fraction = 0.1};
+  const Schedule s{
+      .kind = ScheduleKind::kCosine, .lr = 1, .total_steps = 100, .final_fraction = 0.1};
   EXPECT_DOUBLE_EQ(learning_rate(s, 0), 1);
   EXPECT_DOUBLE_EQ(learning_rate(s, 50), 0.1 + 0.9 * 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(s, 25), 0.1 + 0.9 * 0.5 * (1 + std::sqrt(0.5)));
@@ -39,7 +40,8 @@ TEST(Schedule, CosineFallsToItsFinalFraction) {
 }
 
 TEST(Schedule, StepsFallByTheirFactor) {
-  Schedule s{.kind = Kind::kStep, .lr = 1, .total_steps = 30, .step_every = 4, .step_factor = 0.5};
+  Schedule s{
+      .kind = ScheduleKind::kStep, .lr = 1, .total_steps = 30, .step_every = 4, .step_factor = 0.5};
   EXPECT_DOUBLE_EQ(learning_rate(s, 3), 1);
   EXPECT_DOUBLE_EQ(learning_rate(s, 4), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(s, 11), 0.25);
@@ -50,7 +52,7 @@ TEST(Schedule, StepsFallByTheirFactor) {
 }
 
 TEST(Schedule, NdpipeHasItsFiveRates) {
-  const Schedule s{.kind = Kind::kNdpipe, .lr = 0.015, .total_steps = 50};
+  const Schedule s{.kind = ScheduleKind::kNdpipe, .lr = 0.015, .total_steps = 50};
   const double want[] = {0.015, 0.012, 0.0075, 0.0045, 0.0015};
   for (int64_t step = 0; step < 50; ++step) {
     EXPECT_NEAR(learning_rate(s, step), want[step / 10], 1e-15) << "step " << step;
@@ -59,20 +61,20 @@ TEST(Schedule, NdpipeHasItsFiveRates) {
 }
 
 TEST(Schedule, TheFivePartsAreOfWhatFollowsWarmUp) {
-  const Schedule s{.kind = Kind::kNdpipe, .lr = 1, .warmup_steps = 10, .total_steps = 60};
+  const Schedule s{.kind = ScheduleKind::kNdpipe, .lr = 1, .warmup_steps = 10, .total_steps = 60};
   EXPECT_DOUBLE_EQ(learning_rate(s, 19), 1);
   EXPECT_DOUBLE_EQ(learning_rate(s, 20), 0.8);
   EXPECT_DOUBLE_EQ(learning_rate(s, 59), 0.1);
 }
 
 TEST(Schedule, ATrainingShorterThanFivePartsIsFine) {
-  const Schedule s{.kind = Kind::kNdpipe, .lr = 1, .total_steps = 2};
+  const Schedule s{.kind = ScheduleKind::kNdpipe, .lr = 1, .total_steps = 2};
   EXPECT_DOUBLE_EQ(learning_rate(s, 0), 1);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1), 0.5);
 }
 
 TEST(Schedule, PolynomialIsTheSquareOfWhatIsLeft) {
-  const Schedule s{.kind = Kind::kPolynomial, .lr = 0.8, .total_steps = 40};
+  const Schedule s{.kind = ScheduleKind::kPolynomial, .lr = 0.8, .total_steps = 40};
   EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.8);
   EXPECT_DOUBLE_EQ(learning_rate(s, 1), 0.8 * 39 * 39 / 1600);
   EXPECT_DOUBLE_EQ(learning_rate(s, 10), 0.45);
@@ -83,7 +85,8 @@ TEST(Schedule, PolynomialIsTheSquareOfWhatIsLeft) {
 }
 
 TEST(Schedule, ExponentialFallsAtEachStepByItsPartOfAnEpoch) {
-  const Schedule s{.kind = Kind::kExponential, .lr = 0.5, .total_steps = 40, .steps_per_epoch = 10};
+  const Schedule s{
+      .kind = ScheduleKind::kExponential, .lr = 0.5, .total_steps = 40, .steps_per_epoch = 10};
   EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(s, 5), 0.5 * std::sqrt(0.97));
   EXPECT_DOUBLE_EQ(learning_rate(s, 10), 0.5 * 0.97);
@@ -95,12 +98,12 @@ TEST(Schedule, ExponentialFallsAtEachStepByItsPartOfAnEpoch) {
 }
 
 TEST(Schedule, PolynomialAndExponentialBeginAfterWarmUp) {
-  Schedule s{.kind = Kind::kPolynomial,
+  Schedule s{.kind = ScheduleKind::kPolynomial,
              .lr = 0.8,
              .warmup_steps = 4,
              .total_steps = 24,
              .steps_per_epoch = 8};
-  for (const Kind kind : {Kind::kPolynomial, Kind::kExponential}) {
+  for (const ScheduleKind kind : {ScheduleKind::kPolynomial, ScheduleKind::kExponential}) {
     s.kind = kind;
     for (int64_t step = 0; step < 4; ++step) {
       EXPECT_DOUBLE_EQ(learning_rate(s, step), 0.2 * static_cast<double>(step + 1));
@@ -110,7 +113,7 @@ TEST(Schedule, PolynomialAndExponentialBeginAfterWarmUp) {
   EXPECT_DOUBLE_EQ(learning_rate(s, 8), 0.8 * std::sqrt(0.97));
   EXPECT_DOUBLE_EQ(learning_rate(s, 12), 0.8 * 0.97);
   EXPECT_DOUBLE_EQ(learning_rate(s, 20), 0.8 * 0.97 * 0.97);
-  s.kind = Kind::kPolynomial;
+  s.kind = ScheduleKind::kPolynomial;
   EXPECT_DOUBLE_EQ(learning_rate(s, 14), 0.2);
   EXPECT_NEAR(learning_rate(s, 23), 0.8 / 400, 1e-15);
 }
@@ -126,8 +129,8 @@ TEST(Schedule, FollowsTheLengthOfATrainingWhereItsRatesDo) {
 
 TEST(Schedule, NamesAreKnown) {
   for (const auto& [kind, name] : kSchedules) EXPECT_EQ(schedule_named(name), kind);
-  EXPECT_EQ(schedule_named("cosine"), Kind::kCosine);
-  EXPECT_EQ(schedule_named("ndpipe"), Kind::kNdpipe);
+  EXPECT_EQ(schedule_named("cosine"), ScheduleKind::kCosine);
+  EXPECT_EQ(schedule_named("ndpipe"), ScheduleKind::kNdpipe);
   EXPECT_THROW(schedule_named("cosinus"), Error);
 }
 

@@ -9,9 +9,9 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kRows = 6, kFeatures = 4, kClasses = 3;
+constexpr int64_t kSoftRows = 6, kFeatures = 4, kClasses = 3;
 
-struct Golden {
+struct GoldenLoss {
   const char* name;
   bool soft, weighted;
   double smoothing, loss;
@@ -19,8 +19,8 @@ struct Golden {
 };
 
 // tools/golden/soft_labels.py says what the rows and the weights are.
-const std::vector<Golden>& golden() {
-  static const std::vector<Golden> all = {
+const std::vector<GoldenLoss>& golden_losses() {
+  static const std::vector<GoldenLoss> all = {
 #include "tests/train/golden_soft_labels.inc"
   };
   return all;
@@ -28,9 +28,9 @@ const std::vector<Golden>& golden() {
 
 class GoldenRows final : public Dataset {
  public:
-  explicit GoldenRows(const Golden& g) : golden_(g) {}
+  explicit GoldenRows(const GoldenLoss& g) : golden_(g) {}
 
-  int64_t size() const override { return kRows; }
+  int64_t size() const override { return kSoftRows; }
   int64_t labels_of_row() const override { return golden_.soft ? 2 : 1; }
   void fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
              std::span<int64_t> labels) override {
@@ -54,7 +54,7 @@ class GoldenRows final : public Dataset {
   }
 
  private:
-  const Golden& golden_;
+  const GoldenLoss& golden_;
 };
 
 Model linear_classifier() {
@@ -73,11 +73,11 @@ Model linear_classifier() {
 
 TEST(SoftLabels, HavePyTorchsLossAndGradient) {
   const Model m = linear_classifier();
-  ASSERT_EQ(golden().size(), 4U);
-  for (const Golden& g : golden()) {
+  ASSERT_EQ(golden_losses().size(), 4U);
+  for (const GoldenLoss& g : golden_losses()) {
     for (const int64_t parts : {1, 2}) {
       GoldenRows rows(g);
-      const TrainerConfig config{.batch = kRows,
+      const TrainerConfig config{.batch = kSoftRows,
                                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0},
                                  .schedule = {.lr = 1},  // a step is the gradient
                                  .label_smoothing = g.smoothing,

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Digest photo(int i) { return sha256("photo " + std::to_string(i)); }
+Digest photo_numbered(int i) { return sha256("photo " + std::to_string(i)); }
 
 struct Keeper final : UploadSink {
   Status keep(const StorePlace&, std::span<const wire::Upload> lines,
@@ -68,7 +68,7 @@ class Deletions : public testing::ServiceTest {
     tuner_.handle({link, std::move(m)});
   }
   void remove(int i) {
-    const Digest id = photo(i);
+    const Digest id = photo_numbered(i);
     (void)tuner_.delete_photos({&id, 1});
   }
   // What was told on a link since the last time.
@@ -86,7 +86,7 @@ class Deletions : public testing::ServiceTest {
   }
   wire::FromStore inventory(uint64_t job, const std::vector<int>& photos) {
     std::set<Digest> digests;
-    for (const int i : photos) digests.insert(photo(i));
+    for (const int i : photos) digests.insert(photo_numbered(i));
     wire::FromStore m;
     wire::Inventory& i = *m.mutable_inventory();
     i.set_job(job);
@@ -128,9 +128,9 @@ TEST_F(Deletions, AreToldToStoresThatAreHereAndToOthersWhenTheyComeBack) {
   remove(1);
   remove(2);
   remove(2);
-  EXPECT_THAT(told(1), ElementsAre(photo(1), photo(2)));
+  EXPECT_THAT(told(1), ElementsAre(photo_numbered(1), photo_numbered(2)));
   greet(2, "b");
-  EXPECT_THAT(told(2), ElementsAre(photo(1), photo(2)));
+  EXPECT_THAT(told(2), ElementsAre(photo_numbered(1), photo_numbered(2)));
   EXPECT_EQ(last_.count(), 2U);
   wire::FromStore done;
   done.mutable_deleted()->set_count(2);
@@ -140,16 +140,16 @@ TEST_F(Deletions, AreToldToStoresThatAreHereAndToOthersWhenTheyComeBack) {
   tuner_.handle({1, LinkClosed{"gone"}});
   remove(3);
   greet(3, "a", last_.count(), last_.mark());
-  EXPECT_THAT(told(3), ElementsAre(photo(3)));
+  EXPECT_THAT(told(3), ElementsAre(photo_numbered(3)));
 }
 
 TEST_F(Deletions, OfAnotherListAreAllToldAgain) {
   remove(1);
   remove(2);
   greet(1, "a", 1, 4711);
-  EXPECT_THAT(told(1), ElementsAre(photo(1), photo(2)));
+  EXPECT_THAT(told(1), ElementsAre(photo_numbered(1), photo_numbered(2)));
   greet(2, "b", 7, last_.mark());
-  EXPECT_THAT(told(2), ElementsAre(photo(1), photo(2)));
+  EXPECT_THAT(told(2), ElementsAre(photo_numbered(1), photo_numbered(2)));
 }
 
 TEST_F(Deletions, AreNotToldToAStoreThatDoesNotKnowTheMessage) {
@@ -161,7 +161,7 @@ TEST_F(Deletions, AreNotToldToAStoreThatDoesNotKnowTheMessage) {
 
 TEST_F(Deletions, TravelInMessagesThatAreNotTooLong) {
   std::vector<Digest> many;
-  for (int i = 0; i < 10'000; ++i) many.push_back(photo(i));
+  for (int i = 0; i < 10'000; ++i) many.push_back(photo_numbered(i));
   (void)tuner_.delete_photos(many);
   greet(1, "a");
   EXPECT_EQ(std::ranges::count_if(links_.sent, [](auto& m) { return m.second.has_deletions(); }),
@@ -179,7 +179,7 @@ TEST_F(Deletions, RemoveLabelsEvenIfTheDatabaseIsAwayAtFirstAndAfterARestart) {
   clock_.advance(std::chrono::seconds(3));
   tuner_.tick();
   lanes_.run();
-  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(1)));
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo_numbered(1)));
   tuner_.tick();
   EXPECT_TRUE(lanes_.tasks.empty());
   keeper_.broken = true;
@@ -188,17 +188,17 @@ TEST_F(Deletions, RemoveLabelsEvenIfTheDatabaseIsAwayAtFirstAndAfterARestart) {
   keeper_.broken = false;
   TunerService restarted(setting(), state_.next_term(1).or_throw());
   lanes_.run();
-  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(1), photo(2)));
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo_numbered(1), photo_numbered(2)));
 }
 
 TEST_F(Deletions, ThatPeopleAskAStoreForReachTheOthersToo) {
   greet(1, "a");
   greet(2, "b");
   wire::Upload line, other;
-  line.set_digest(bytes_of(photo(1)));
+  line.set_digest(bytes_of(photo_numbered(1)));
   line.set_removed(true);
   line.set_sequence(1);
-  other.set_digest(bytes_of(photo(2)));
+  other.set_digest(bytes_of(photo_numbered(2)));
   other.set_path("x");
   other.set_sequence(2);
   wire::FromStore m;
@@ -210,9 +210,9 @@ TEST_F(Deletions, ThatPeopleAskAStoreForReachTheOthersToo) {
   lanes_.run();
   EXPECT_TRUE(links_.sent.back().second.has_uploads_kept());
   EXPECT_EQ(links_.sent.back().second.uploads_kept().sequence(), 2U);
-  EXPECT_THAT(told(2), ElementsAre(photo(1)));
-  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(1)));
-  EXPECT_THAT(keeper_.kept, ElementsAre(photo(2)));
+  EXPECT_THAT(told(2), ElementsAre(photo_numbered(1)));
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo_numbered(1)));
+  EXPECT_THAT(keeper_.kept, ElementsAre(photo_numbered(2)));
   // b had it, and says so only now.
   wire::FromStore late;
   line.clear_removed();
@@ -223,7 +223,7 @@ TEST_F(Deletions, ThatPeopleAskAStoreForReachTheOthersToo) {
   say(2, late);
   lanes_.run();
   EXPECT_TRUE(links_.sent.back().second.has_uploads_kept());
-  EXPECT_THAT(keeper_.kept, ElementsAre(photo(2)));
+  EXPECT_THAT(keeper_.kept, ElementsAre(photo_numbered(2)));
 }
 
 TEST_F(Deletions, LeaveAJobThatBeginsLaterWithoutThem) {
@@ -234,7 +234,7 @@ TEST_F(Deletions, LeaveAJobThatBeginsLaterWithoutThem) {
   greet(1, "a");
   say(1, inventory(job, {1, 2, 3}));
   lanes_.run();
-  EXPECT_EQ(manifest(job), sorted({photo(2), photo(3)}));
+  EXPECT_EQ(manifest(job), sorted({photo_numbered(2), photo_numbered(3)}));
 }
 
 TEST_F(Deletions, LeaveTheFilesOfAJobInProgressWhenItIsOver) {
@@ -250,7 +250,7 @@ TEST_F(Deletions, LeaveTheFilesOfAJobInProgressWhenItIsOver) {
   }
   remove(1);
   lanes_.run();
-  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(1))) << "labels go at once";
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo_numbered(1))) << "labels go at once";
   EXPECT_EQ(manifest(job).size(), 2U);
   tuner_.pause(job);
   tuner_.tick();
@@ -264,28 +264,28 @@ TEST_F(Deletions, LeaveTheFilesOfAJobInProgressWhenItIsOver) {
   lanes_.run();
   say(1, inventory(job, {1, 2}));
   lanes_.run();
-  EXPECT_EQ(manifest(job), sorted({photo(2)}));
+  EXPECT_EQ(manifest(job), sorted({photo_numbered(2)}));
 }
 
 TEST_F(Deletions, LeaveTheManifestsOfJobsThatAreDone) {
   JobFiles files(fs_, "state/jobs/9");
   const JobRecord record{.id = 9, .spec = {.model = to_hex(model_)}, .state = JobState::kDone};
   files.save(record).or_throw();
-  const auto claim = [](int i) { return PhotoClaim{.digest = photo(i), .label = "cat"}; };
+  const auto claim = [](int i) { return PhotoClaim{.digest = photo_numbered(i), .label = "cat"}; };
   const std::vector<std::vector<PhotoClaim>> photos = {{claim(1), claim(2)}, {claim(2), claim(3)}};
   files.save_manifest(Manifest(photos, {}), {"a", "b"}).or_throw();
   TunerService tuner(setting(), state_.next_term(1).or_throw());
-  const std::vector<Digest> gone = {photo(2), photo(7)};
+  const std::vector<Digest> gone = {photo_numbered(2), photo_numbered(7)};
   (void)tuner.delete_photos(gone);
   lanes_.run();
-  EXPECT_EQ(manifest(9), sorted({photo(1), photo(3)}));
+  EXPECT_EQ(manifest(9), sorted({photo_numbered(1), photo_numbered(3)}));
 }
 
 TEST_F(Deletions, AreNotAnsweredAfterAnFsyncThatFailed) {
   const FsyncThrows throws;
   const HttpServer::Route route = photo_deletion([this](const auto& f) { return f(tuner_); },
                                                  []() -> LabelDb& { throw Error("no labels"); });
-  const HttpRequest request{.method = "DELETE", .captures = {to_hex(photo(1))}};
+  const HttpRequest request{.method = "DELETE", .captures = {to_hex(photo_numbered(1))}};
   fs_.fail_call(3);  // the list is made, written, and synced
   EXPECT_THROW((void)route.handle(request), FsyncFailed);
 }
@@ -297,12 +297,12 @@ TEST(JobFilesTest, AnFsyncThatFailsWhileTheyAreRemovedEndsTheProcess) {
   fs.make_directories("jobs/1/survey/spool").or_throw();
   publish(fs, "jobs/1/survey/spool/of-photos", "").or_throw();
   fs.fail_call(2);  // it is removed; its directory is synced
-  EXPECT_THROW((void)files.forget({photo(1)}, true).ok(), FsyncFailed);
+  EXPECT_THROW((void)files.forget({photo_numbered(1)}, true).ok(), FsyncFailed);
 }
 
 // Or the photos would never be gone from the other jobs.
 TEST_F(Deletions, AreDoneThoughAJobsListOfPhotosIsDamaged) {
-  const auto claim = [](int i) { return PhotoClaim{.digest = photo(i), .label = "cat"}; };
+  const auto claim = [](int i) { return PhotoClaim{.digest = photo_numbered(i), .label = "cat"}; };
   const std::vector<std::vector<PhotoClaim>> photos = {{claim(1), claim(2)}};
   for (const uint64_t job : {8, 9}) {
     JobFiles files(fs_, "state/jobs/" + std::to_string(job));
@@ -314,11 +314,11 @@ TEST_F(Deletions, AreDoneThoughAJobsListOfPhotosIsDamaged) {
   bytes[bytes.size() / 2] ^= 1;
   support::write_file(fs_, path, bytes);
   TunerService tuner(setting(), state_.next_term(1).or_throw());
-  const std::vector<Digest> gone = {photo(2)};
+  const std::vector<Digest> gone = {photo_numbered(2)};
   (void)tuner.delete_photos(gone);
   lanes_.run();
   EXPECT_FALSE(fs_.exists(path));
-  EXPECT_EQ(manifest(9), sorted({photo(1)}));
+  EXPECT_EQ(manifest(9), sorted({photo_numbered(1)}));
 }
 
 }  // namespace

@@ -13,7 +13,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -53,18 +52,18 @@ class HttpLabelsTest : public ::testing::Test {
     }
     (void)db_->put_labels(batch).or_throw();
   }
-  Json get(const std::string& path, int status = 200) {
+  nlohmann::json get(const std::string& path, int status = 200) {
     const HttpResponse r = client_->get(path).or_throw();
     EXPECT_EQ(r.status, status) << path << ": " << r.body;
-    return Json::parse(r.body);
+    return nlohmann::json::parse(r.body);
   }
   std::string refusal(const std::string& path, int status) { return get(path, status)["error"]; }
   HttpResponse say(int64_t photo, const std::string& body) {
     return client_->put("/labels/" + std::to_string(photo), body).or_throw();
   }
-  std::vector<std::string> paths(const Json& page) {
+  std::vector<std::string> paths(const nlohmann::json& page) {
     std::vector<std::string> all;
-    for (const Json& row : page.at("rows")) all.push_back(row.at("path"));
+    for (const nlohmann::json& row : page.at("rows")) all.push_back(row.at("path"));
     return all;
   }
 
@@ -89,7 +88,7 @@ TEST_F(HttpLabelsTest, SayThatThereIsNothingBeforeTheFirstLabelAndMakeNothing) {
 
 TEST_F(HttpLabelsTest, AreFoundByWhatTheyAre) {
   label_all();
-  const Json row = get("/labels?limit=1")["rows"][0];
+  const nlohmann::json row = get("/labels?limit=1")["rows"][0];
   EXPECT_EQ(row["path"], "attic/0.jpg");
   EXPECT_EQ(row["id"], to_hex(sha256("attic/0.jpg")));
   EXPECT_EQ(row["held_by"], "attic");
@@ -119,7 +118,7 @@ TEST_F(HttpLabelsTest, CallAVersionByTheTunersNumberOrElseByItsContent) {
   const NewLabel label{.photo = photos_[0], .class_id = ids_[0], .time = 2000};
   (void)db_->put_labels({.task = task_, .version = version, .labels = {label}}).or_throw();
   db_->put_in_force(task_, version).or_throw();
-  const Json rows = get("/labels?version=in-force")["rows"];
+  const nlohmann::json rows = get("/labels?version=in-force")["rows"];
   ASSERT_EQ(rows.size(), 1);
   EXPECT_EQ(rows[0]["version"], to_hex(file).substr(0, 12));
   EXPECT_EQ(rows[0]["content"], to_hex(file));
@@ -132,9 +131,9 @@ TEST_F(HttpLabelsTest, CallAVersionByTheTunersNumberOrElseByItsContent) {
 
 TEST_F(HttpLabelsTest, ComeInPages) {
   label_all();
-  const Json first = get("/labels?limit=6");
+  const nlohmann::json first = get("/labels?limit=6");
   ASSERT_EQ(first["rows"].size(), 6);
-  const Json rest = get("/labels?limit=6&after=" + first["next"].get<std::string>());
+  const nlohmann::json rest = get("/labels?limit=6&after=" + first["next"].get<std::string>());
   EXPECT_THAT(paths(rest), ElementsAre("attic/6.jpg", "attic/7.jpg", "attic/8.jpg", "attic/9.jpg"));
   EXPECT_TRUE(rest["next"].is_null());
 }
@@ -154,27 +153,30 @@ TEST_F(HttpLabelsTest, NameWhatIsWrongWithAQuestion) {
 
 TEST_F(HttpLabelsTest, AreCounted) {
   label_all();
-  const Json stats = get("/labels/stats");
+  const nlohmann::json stats = get("/labels/stats");
   EXPECT_EQ(stats["photos"], 10);
   EXPECT_EQ(stats["labelled"], 10);
   EXPECT_EQ(stats["stale"], 2);
-  EXPECT_EQ(stats["by_class"], (Json{{"cat", 3}, {"dog", 7}}));
-  EXPECT_EQ(stats["by_source"], (Json{{"model", 10}}));
-  EXPECT_EQ(stats["classes"], (Json{"cat", "dog"}));
+  EXPECT_EQ(stats["by_class"], (nlohmann::json{{"cat", 3}, {"dog", 7}}));
+  EXPECT_EQ(stats["by_source"], (nlohmann::json{{"model", 10}}));
+  EXPECT_EQ(stats["classes"], (nlohmann::json{"cat", "dog"}));
   ASSERT_EQ(stats["versions"].size(), 2);
-  for (const Json& v : stats["versions"]) EXPECT_EQ(v["in_force"], v["version"] == 2);
+  for (const nlohmann::json& v : stats["versions"]) EXPECT_EQ(v["in_force"], v["version"] == 2);
 }
 
 TEST_F(HttpLabelsTest, AreCountedByTheDayOfTheirFirstAndByWhatWasConfused) {
   label_all();
-  EXPECT_EQ(get("/labels/new-photos"), Json::parse(R"([{"day": 0, "label": "cat", "photos": 3},
+  EXPECT_EQ(get("/labels/new-photos"),
+            nlohmann::json::parse(R"([{"day": 0, "label": "cat", "photos": 3},
                             {"day": 0, "label": "dog", "photos": 7}])"));
-  EXPECT_EQ(get("/labels/confusion")["photos"], Json::array()) << "nobody has said anything";
+  EXPECT_EQ(get("/labels/confusion")["photos"], nlohmann::json::array())
+      << "nobody has said anything";
   ASSERT_EQ(say(photos_[0], R"({"label": "dog"})").status, 200);
   ASSERT_EQ(say(photos_[1], R"({"label": "cat"})").status, 200);
-  const Json in_force = get("/labels/confusion");
+  const nlohmann::json in_force = get("/labels/confusion");
   EXPECT_EQ(in_force["version"], "in-force");
-  EXPECT_EQ(in_force["photos"], Json::parse(R"([{"truth": "cat", "said": "cat", "photos": 1},
+  EXPECT_EQ(in_force["photos"],
+            nlohmann::json::parse(R"([{"truth": "cat", "said": "cat", "photos": 1},
                             {"truth": "dog", "said": "cat", "photos": 1}])"));
   EXPECT_EQ(get("/labels/confusion?version=1")["photos"].size(), 2);
   EXPECT_THAT(refusal("/labels/confusion?version=7", 404), HasSubstr("7"));
@@ -182,34 +184,36 @@ TEST_F(HttpLabelsTest, AreCountedByTheDayOfTheirFirstAndByWhatWasConfused) {
 
 TEST_F(HttpLabelsTest, AreComparedBetweenVersions) {
   label_all();
-  const Json diff = get("/labels/diff?from=1&to=2");
+  const nlohmann::json diff = get("/labels/diff?from=1&to=2");
   EXPECT_EQ(diff["same"], 6);
   EXPECT_EQ(diff["changed"], 2);
   EXPECT_EQ(diff["only_from"], 2);
-  EXPECT_EQ(diff["changes"], Json::parse(R"([{"from": "cat", "to": "dog", "photos": 2}])"));
+  EXPECT_EQ(diff["changes"],
+            nlohmann::json::parse(R"([{"from": "cat", "to": "dog", "photos": 2}])"));
   const std::string content = to_hex(sha256("v1")).substr(0, 12);
   EXPECT_EQ(get("/labels/diff?from=" + content)["changed"], 2) << "with what is in force";
 }
 
 TEST_F(HttpLabelsTest, ThatPeopleSayAreTruthAndTellHowGoodAVersionIs) {
   label_all();
-  const Json sample = get("/labels/review?n=10&seed=4");
+  const nlohmann::json sample = get("/labels/review?n=10&seed=4");
   ASSERT_EQ(sample.size(), 10);
   int random = 0, agree = 0;
-  for (const Json& photo : sample) {
+  for (const nlohmann::json& photo : sample) {
     const bool drawn = photo["at_random"];
     const std::string said = random < 2 && drawn ? "fox" : photo["label"].get<std::string>();
     random += drawn;
     agree += said != "fox" && photo["path"].get<std::string>() < "attic/8";
-    const HttpResponse r = say(photo["photo"], Json{{"label", said}, {"at_random", drawn}}.dump());
+    const HttpResponse r =
+        say(photo["photo"], nlohmann::json{{"label", said}, {"at_random", drawn}}.dump());
     EXPECT_EQ(r.status, 200) << r.body;
-    EXPECT_EQ(Json::parse(r.body)["added"], 1);
+    EXPECT_EQ(nlohmann::json::parse(r.body)["added"], 1);
   }
   EXPECT_EQ(random, 5) << "half of them";
   EXPECT_EQ(get("/labels/review").size(), 0) << "all are answered";
   EXPECT_EQ(get("/labels?source=human")["rows"].size(), 10);
   EXPECT_EQ(get("/labels?label=fox")["rows"].size(), 2);
-  const Json accuracy = get("/labels/accuracy");
+  const nlohmann::json accuracy = get("/labels/accuracy");
   EXPECT_EQ(accuracy["truths"], 10);
   EXPECT_EQ(accuracy["all"]["photos"], 8) << "what version 2 has labelled";
   EXPECT_EQ(accuracy["all"]["agree"], agree);
@@ -222,8 +226,8 @@ TEST_F(HttpLabelsTest, ThatAPersonGivesLastCountThoughTheClockWasSetBack) {
   label_all();
   EXPECT_EQ(say(photos_[0], R"({"label":"fox"})").status, 200);
   clock_.advance(-std::chrono::hours(1));
-  EXPECT_EQ(Json::parse(say(photos_[0], R"({"label":"owl"})").body)["added"], 1);
-  const Json rows = get("/labels?source=human")["rows"];
+  EXPECT_EQ(nlohmann::json::parse(say(photos_[0], R"({"label":"owl"})").body)["added"], 1);
+  const nlohmann::json rows = get("/labels?source=human")["rows"];
   ASSERT_EQ(rows.size(), 1);
   EXPECT_EQ(rows[0]["label"], "owl");
 }
@@ -231,7 +235,7 @@ TEST_F(HttpLabelsTest, ThatAPersonGivesLastCountThoughTheClockWasSetBack) {
 TEST_F(HttpLabelsTest, StayInTheHistoryOfAPhoto) {
   label_all();
   ASSERT_EQ(say(photos_[0], R"({"label": "dog"})").status, 200);
-  const Json history = get("/labels/" + std::to_string(photos_[0]));
+  const nlohmann::json history = get("/labels/" + std::to_string(photos_[0]));
   ASSERT_EQ(history.size(), 3);
   EXPECT_EQ(history[0]["source"], "human");
   EXPECT_EQ(history[1]["version"], 2);
@@ -246,10 +250,10 @@ TEST_F(HttpLabelsTest, ThatCannotBeAreRefused) {
                            R"({"label": "a\nb"})", R"({"label": "dog", "at_random": 1})"}) {
     EXPECT_EQ(say(photos_[0], body).status, 400) << body;
   }
-  EXPECT_EQ(say(photos_[0], Json{{"label", std::string(257, 'a')}}.dump()).status, 400);
+  EXPECT_EQ(say(photos_[0], nlohmann::json{{"label", std::string(257, 'a')}}.dump()).status, 400);
   EXPECT_EQ(say(photos_[0], std::string(5000, ' ')).status, 413);
   EXPECT_EQ(get("/labels?source=human")["rows"].size(), 0);
-  EXPECT_EQ(get("/labels/stats")["classes"], (Json{"cat", "dog"}));
+  EXPECT_EQ(get("/labels/stats")["classes"], (nlohmann::json{"cat", "dog"}));
 }
 
 TEST_F(HttpLabelsTest, OfAPhotoBelongToTheCollectionsThatHaveIt) {

@@ -7,8 +7,6 @@
 namespace ndtrain::tuner {
 namespace {
 
-using Json = nlohmann::json;
-
 // 100 photos in 50 s of one store's work, and 5 epochs over 80 of them in 40 s; 3 s at the end, 7 s
 // before the first row.
 JobRecord done(uint64_t id) {
@@ -17,22 +15,22 @@ JobRecord done(uint64_t id) {
   r.state = JobState::kDone;
   r.spec.model = std::string(64, 'a');
   r.spec.trainer.epochs = 5;
-  r.result = Json{{"train_photos", 80},
-                  {"epochs", 5},
-                  {"report",
-                   {{"photos", 100},
-                    {"overall_s", 7 + 50 + 40 + 3},
-                    {"row_bytes", 20000},
-                    {"stores", {{"attic", {{"photos", 100}, {"busy_s", 50}}}}},
-                    {"work",
-                     {{{"what", "prepare"}, {"from_s", 10}, {"to_s", 10}},
-                      {{"what", "run 1"}, {"from_s", 57}, {"to_s", 97}},
-                      {{"what", "finish"}, {"from_s", 97}, {"to_s", 100}}}}}}}
+  r.result = nlohmann::json{{"train_photos", 80},
+                            {"epochs", 5},
+                            {"report",
+                             {{"photos", 100},
+                              {"overall_s", 7 + 50 + 40 + 3},
+                              {"row_bytes", 20000},
+                              {"stores", {{"attic", {{"photos", 100}, {"busy_s", 50}}}}},
+                              {"work",
+                               {{{"what", "prepare"}, {"from_s", 10}, {"to_s", 10}},
+                                {{"what", "run 1"}, {"from_s", 57}, {"to_s", 97}},
+                                {{"what", "finish"}, {"from_s", 97}, {"to_s", 100}}}}}}}
                  .dump();
   return r;
 }
 
-class JobForecast : public testing::Test {
+class JobForecast : public ::testing::Test {
  protected:
   JobForecast() { jobs_[1] = done(1); }
   static ForecastSetting setting(double photos) {
@@ -75,7 +73,7 @@ TEST_F(JobForecast, GoesByTheStoreWithTheMostPhotos) {
   EXPECT_NEAR(overall(jobs_[1].spec, uneven), 7 + 75 + 80 + 3, 1e-6);
   // What was uneven then took as long as its larger part, and is no time before the first row.
   JobRecord& then = jobs_[1];
-  Json result = Json::parse(then.result);
+  nlohmann::json result = nlohmann::json::parse(then.result);
   result["report"]["stores"] = {{"a", {{"photos", 75}, {"busy_s", 37.5}}},
                                 {"b", {{"photos", 25}, {"busy_s", 12.5}}}};
   result["report"]["overall_s"] = 7 + 37.5 + 40 + 3;
@@ -85,7 +83,7 @@ TEST_F(JobForecast, GoesByTheStoreWithTheMostPhotos) {
 
 TEST_F(JobForecast, GoesByWhatEachStoreTookForAPhoto) {
   JobRecord& then = jobs_[1];
-  Json result = Json::parse(then.result);
+  nlohmann::json result = nlohmann::json::parse(then.result);
   result["report"]["stores"] = {{"a", {{"photos", 60}, {"busy_s", 20}}},
                                 {"b", {{"photos", 40}, {"busy_s", 40}}}};
   result["report"]["overall_s"] = 7 + 40 + 40 + 3;
@@ -109,7 +107,7 @@ TEST_F(JobForecast, SpeedsAreOfTheLastJobThatAnyOfTheStoresHasWorkedIn) {
   EXPECT_EQ(measured_speeds({"a", "b"}, jobs_), std::vector<double>());
   jobs_[2] = done(2);
   jobs_[2].spec.model = std::string(64, 'b');
-  Json result = Json::parse(jobs_[2].result);
+  nlohmann::json result = nlohmann::json::parse(jobs_[2].result);
   result["report"]["stores"] = {{"a", {{"photos", 60}, {"busy_s", 20}}},
                                 {"b", {{"photos", 40}, {"busy_s", 40}}}};
   jobs_[2].result = result.dump();

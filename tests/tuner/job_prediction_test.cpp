@@ -8,8 +8,6 @@
 namespace ndtrain::tuner {
 namespace {
 
-using Json = nlohmann::json;
-
 JobRecord job(uint64_t id, JobState state = JobState::kDone, const std::string& report = "") {
   JobRecord r;
   r.id = id;
@@ -19,7 +17,7 @@ JobRecord job(uint64_t id, JobState state = JobState::kDone, const std::string& 
   return r;
 }
 
-class JobPrediction : public testing::Test {
+class JobPrediction : public ::testing::Test {
  protected:
   JobPrediction() {
     put(job(1, JobState::kDone, R"({"photos": 10, "overall_s": 1})"));
@@ -29,8 +27,8 @@ class JobPrediction : public testing::Test {
     put(job(4, JobState::kDone));  // it says nothing
   }
   void put(const JobRecord& r) { jobs_[r.id] = r; }
-  Json of(const JobRecord& r, uint64_t photos) const {
-    return Json::parse(prediction_of(r, photos, jobs_));
+  nlohmann::json of(const JobRecord& r, uint64_t photos) const {
+    return nlohmann::json::parse(prediction_of(r, photos, jobs_));
   }
 
   std::map<uint64_t, JobRecord> jobs_;
@@ -39,16 +37,17 @@ class JobPrediction : public testing::Test {
 TEST_F(JobPrediction, IsWhatTheLastJobLikeItTookPhotoForPhoto) {
   EXPECT_EQ(
       of(job(5), 300),
-      Json({{"by", "job 2"}, {"overall_s", 150.0}, {"tuner_busy_s", 60.0}, {"row_bytes", 3000.0}}));
+      nlohmann::json(
+          {{"by", "job 2"}, {"overall_s", 150.0}, {"tuner_busy_s", 60.0}, {"row_bytes", 3000.0}}));
 }
 
 TEST_F(JobPrediction, IsOfNoJobOfOtherSettings) {
   JobRecord longer = job(5);
   longer.spec.trainer.epochs += 1;
-  EXPECT_EQ(of(longer, 300), Json::object());
+  EXPECT_EQ(of(longer, 300), nlohmann::json::object());
   JobRecord relabel = job(5);
   relabel.spec.kind = JobKind::kRelabel;
-  EXPECT_EQ(of(relabel, 300), Json::object());
+  EXPECT_EQ(of(relabel, 300), nlohmann::json::object());
   JobRecord seeded = job(5);
   seeded.spec.seed = 7;
   seeded.spec.stores = 2u;
@@ -59,7 +58,7 @@ TEST_F(JobPrediction, IsOfNoJobOfOtherSettings) {
 TEST_F(JobPrediction, IsOfItsProfileWhereItHasOne) {
   JobRecord planned = job(5);
   planned.spec.predicted = {{"overall_s", 3.5}};
-  EXPECT_EQ(of(planned, 300), Json({{"by", "its profile"}, {"overall_s", 3.5}}));
+  EXPECT_EQ(of(planned, 300), nlohmann::json({{"by", "its profile"}, {"overall_s", 3.5}}));
   const JobSpec again = parse_job_spec(planned.spec.text());
   EXPECT_EQ(again.predicted, planned.spec.predicted);
   planned.spec.predicted = {};

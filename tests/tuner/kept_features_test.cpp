@@ -14,13 +14,13 @@ namespace {
 
 constexpr size_t kRow = 100;
 
-Digest photo(int i) { return sha256("photo " + std::to_string(i)); }
+Digest kept_photo(int i) { return sha256("photo " + std::to_string(i)); }
 std::string row_of(int i) { return std::string(kRow, static_cast<char>('a' + i)); }
 std::span<const std::byte> bytes(const std::string& s) { return std::as_bytes(std::span(s)); }
 
 Manifest manifest_of(int photos) {
   std::vector<PhotoClaim> claims;
-  for (int i = 0; i < photos; ++i) claims.push_back({.digest = photo(i), .label = "x"});
+  for (int i = 0; i < photos; ++i) claims.push_back({.digest = kept_photo(i), .label = "x"});
   std::ranges::sort(claims, {}, &PhotoClaim::digest);
   const std::vector<std::vector<PhotoClaim>> all = {claims};
   return {all, ManifestRules()};
@@ -50,7 +50,7 @@ class KeptFeaturesTest : public ::testing::Test {
     const Manifest manifest = manifest_of(photos);
     (void)spool->open(manifest).or_throw();
     for (int i = 0; i < photos; ++i) {
-      if (!spool->has(photo(i))) spool->put(photo(i), bytes(row_of(i)), store).or_throw();
+      if (!spool->has(kept_photo(i))) spool->put(kept_photo(i), bytes(row_of(i)), store).or_throw();
     }
     spool->flush().or_throw();
     spool->leave(manifest, [] { return false; }).or_throw();
@@ -77,11 +77,11 @@ TEST_F(KeptFeaturesTest, ALaterJobHasThemAndReadsThem) {
   const auto spool = job(2, one_, {{"b", "avx2"}});
   EXPECT_EQ(found(*spool, 5), 3U);
   EXPECT_EQ(spool->shared(), 3U);
-  EXPECT_FALSE(spool->has(photo(4)));
+  EXPECT_FALSE(spool->has(kept_photo(4)));
   std::string row(kRow, ' ');
-  spool->read(photo(2), std::as_writable_bytes(std::span(row)));
+  spool->read(kept_photo(2), std::as_writable_bytes(std::span(row)));
   EXPECT_EQ(row, row_of(2));
-  EXPECT_THROW(spool->read(photo(4), std::as_writable_bytes(std::span(row))), Error);
+  EXPECT_THROW(spool->read(kept_photo(4), std::as_writable_bytes(std::span(row))), Error);
 }
 
 TEST_F(KeptFeaturesTest, OnlyOfNumericsThatTheJobHasCompared) {
@@ -116,8 +116,8 @@ TEST_F(KeptFeaturesTest, AJobThatGoesOnHasWhatItBeganWith) {
 TEST_F(KeptFeaturesTest, WhatIsOfNobodyIsNotLeft) {
   const auto spool = job(1, one_, {{"a", "avx2"}});
   (void)found(*spool, 2);
-  spool->put(photo(0), bytes(row_of(0)), "stranger").or_throw();
-  spool->put(photo(1), bytes(row_of(1)), "a").or_throw();
+  spool->put(kept_photo(0), bytes(row_of(0)), "stranger").or_throw();
+  spool->put(kept_photo(1), bytes(row_of(1)), "a").or_throw();
   spool->leave(manifest_of(2), [] { return false; }).or_throw();
   EXPECT_EQ(found(*job(2, one_, {{"a", "avx2"}}), 2), 1U);
 }
@@ -125,7 +125,7 @@ TEST_F(KeptFeaturesTest, WhatIsOfNobodyIsNotLeft) {
 TEST_F(KeptFeaturesTest, DeletedPhotosGoFromTheDiskToo) {
   run(1, one_, "a", "avx2", 3);
   run(2, {.extractor = sha256("other")}, "a", "avx2", 3);
-  kept().forget({photo(1), photo(7)}).or_throw();
+  kept().forget({kept_photo(1), kept_photo(7)}).or_throw();
   EXPECT_EQ(found(*job(3, one_, {{"a", "avx2"}}), 3), 2U);
   for (const std::string& name : fs_.list("features").or_throw()) {
     EXPECT_EQ(fs_.read(join("features", name)).or_throw().find(row_of(1)), std::string::npos)
@@ -152,7 +152,7 @@ TEST_F(KeptFeaturesTest, StoppedItHasLeftAPart) {
   const auto spool = job(1, one_, {{"a", "avx2"}});
   const Manifest manifest = manifest_of(3);
   (void)spool->open(manifest).or_throw();
-  for (int i = 0; i < 3; ++i) spool->put(photo(i), bytes(row_of(i)), "a").or_throw();
+  for (int i = 0; i < 3; ++i) spool->put(kept_photo(i), bytes(row_of(i)), "a").or_throw();
   int asked = 0;
   spool->leave(manifest, [&] { return ++asked > 2; }).or_throw();
   EXPECT_EQ(found(*job(2, one_, {{"a", "avx2"}}), 3), 2U);

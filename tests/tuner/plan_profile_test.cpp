@@ -15,7 +15,7 @@ namespace ndtrain::tuner {
 namespace {
 
 using support::replaced;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::string number(const std::string& name, const std::string& value) {
   return "\"" + name + "\": {\"value\": " + value + ", \"source\": \"measured\"}";

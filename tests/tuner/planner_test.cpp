@@ -13,7 +13,7 @@ namespace ndtrain::tuner {
 namespace {
 
 using namespace testing_plan;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // About SqueezeNet on flowers of 20 KB: what --head keep and --head linear send.
 PlanInputs flowers(double feature_bytes, double bits_per_second) {
@@ -190,7 +190,7 @@ TEST(Planner, IdealNeedsNoPriceOfStores) {
 TEST(Planner, SaysWhatIsTheBottleneck) {
   PlanInputs in = one_second_photos(320);
   EXPECT_THAT(why(predict_all(in)[0]), HasSubstr("the stores' computing is the bottleneck"));
-  EXPECT_THAT(why(predict_all(in)[0]), testing::Not(HasSubstr("before a store begins")));
+  EXPECT_THAT(why(predict_all(in)[0]), ::testing::Not(HasSubstr("before a store begins")));
   in.costs.setup_s = 80;
   EXPECT_THAT(why(predict_all(in)[0]), HasSubstr("80.0 s pass before a store begins"));
   in.costs.cuts[0].train_s = 10;

@@ -11,13 +11,13 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Digest photo(int i) { return sha256("photo " + std::to_string(i)); }
+Digest promoted_photo(int i) { return sha256("photo " + std::to_string(i)); }
 
 // One class for each letter, and one answer for each photo.
 Answers answers(const std::string& letters) {
   Answers all;
   for (size_t i = 0; i < letters.size(); ++i) {
-    all[photo(static_cast<int>(i))] = std::string(1, letters[i]);
+    all[promoted_photo(static_cast<int>(i))] = std::string(1, letters[i]);
   }
   return all;
 }
@@ -61,7 +61,7 @@ TEST(PromotionRule, ClassesThatFallAreNamedWithWhetherItIsBeyondChance) {
       text_of(falls, 2),
       ElementsAre("class a falls: 1 of 10 photos right, 10 before: beyond chance (p 0.00781)",
                   "class b falls: 3 of 4 photos right, 4 before: may be chance (p 1.00)"));
-  EXPECT_THAT(text_of(falls, 1), ElementsAre(testing::_, "and 1 more classes fall"));
+  EXPECT_THAT(text_of(falls, 1), ElementsAre(::testing::_, "and 1 more classes fall"));
   EXPECT_TRUE(text_of({}, 2).empty());
 }
 
@@ -90,7 +90,7 @@ TEST(PromotionRule, WhatIsNoAnswerIsAMistake) {
 
 TEST(PromotionRule, PhotosShowWhatPeopleSayNow) {
   const auto claim = [](int i, const std::string& label, LabelSource source) {
-    return PhotoClaim{.digest = photo(i), .label = label, .source = source};
+    return PhotoClaim{.digest = promoted_photo(i), .label = label, .source = source};
   };
   const std::vector<std::vector<PhotoClaim>> store = {
       {claim(1, "a", LabelSource::kFolder), claim(2, "a", LabelSource::kFolder)}};
@@ -100,7 +100,7 @@ TEST(PromotionRule, PhotosShowWhatPeopleSayNow) {
       truths_of(manifest, {claim(1, "b", LabelSource::kImport), claim(1, "c", LabelSource::kHuman),
                            claim(2, "a", LabelSource::kHuman), claim(9, "a", LabelSource::kHuman)});
   EXPECT_EQ(now.changed, 1);
-  EXPECT_EQ(now.of, (Answers{{photo(1), "c"}, {photo(2), "a"}}));
+  EXPECT_EQ(now.of, (Answers{{promoted_photo(1), "c"}, {promoted_photo(2), "a"}}));
   const Promotion p = judge(kInForce, answers("zca"), answers("zaa"), now);
   EXPECT_EQ(p.compared->gained, 1) << "c is right, which nobody knew when the job began";
   EXPECT_THAT(p.figures, HasSubstr("1 of them labelled anew since the job began"));

@@ -13,12 +13,11 @@ using namespace ndp;
 
 namespace {
 
+using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using Json = nlohmann::json;
-using std::chrono::seconds;
 
 class JobStores : public testing::ServiceTest {
  protected:
@@ -101,7 +100,9 @@ class JobStores : public testing::ServiceTest {
   bool begun(uint64_t job) {
     return fs_.exists("state/jobs/" + std::to_string(job) + "/manifest.cbor");
   }
-  Json result(uint64_t job) const { return Json::parse(service_.job(job).result); }
+  nlohmann::json result(uint64_t job) const {
+    return nlohmann::json::parse(service_.job(job).result);
+  }
   std::string refusal(const std::function<void()>& what) const {
     try {
       what();
@@ -162,8 +163,8 @@ TEST_F(JobStores, WhoStaysAwayIsNamedWithItsPhotosInTheLogAndTheResult) {
   EXPECT_THAT(service_.log(job), Contains("begins without c (30 photos, away for 30 s)"));
   for (const LinkId link : {kA, kB}) deliver(link);
   ASSERT_EQ(service_.job(job).state, JobState::kDone) << service_.job(job).message;
-  const Json left_out =
-      Json::array({Json{{"store", "c"}, {"photos", 30}, {"why", "away for 30 s"}}});
+  const nlohmann::json left_out = nlohmann::json::array(
+      {nlohmann::json{{"store", "c"}, {"photos", 30}, {"why", "away for 30 s"}}});
   EXPECT_EQ(result(job).at("left_out_stores"), left_out);
   EXPECT_EQ(service_.log(job).back(), "done: without c (30 photos, away for 30 s)");
 }

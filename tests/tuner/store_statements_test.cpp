@@ -20,14 +20,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using Json = nlohmann::json;
 
-Digest photo(int i) { return sha256("photo " + std::to_string(i)); }
+Digest stated_photo(int i) { return sha256("photo " + std::to_string(i)); }
 
 wire::Upload line(uint64_t sequence, int i) {
   wire::Upload u;
   u.set_sequence(sequence);
-  u.set_digest(bytes_of(photo(i)));
+  u.set_digest(bytes_of(stated_photo(i)));
   u.set_path("uploads/" + std::to_string(i));
   u.set_time(1000);
   return u;
@@ -50,7 +49,7 @@ wire::Upload labelled(uint64_t sequence, int i, const std::string& name, float s
   return u;
 }
 
-struct Keeper final : UploadSink {
+struct StatementKeeper final : UploadSink {
   Status keep(const StorePlace& place, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     const std::string& store = place.store;
@@ -114,9 +113,10 @@ class StoreStatements : public testing::ServiceTest {
     }
     return last;
   }
-  std::vector<Json> audit() {
-    std::vector<Json> lines;
-    for (const std::string& l : audit_.last(100).or_throw()) lines.push_back(Json::parse(l));
+  std::vector<nlohmann::json> audit() {
+    std::vector<nlohmann::json> lines;
+    for (const std::string& l : audit_.last(100).or_throw())
+      lines.push_back(nlohmann::json::parse(l));
     return lines;
   }
   void wait(double seconds) {
@@ -126,7 +126,7 @@ class StoreStatements : public testing::ServiceTest {
     lanes_.run();
   }
 
-  Keeper keeper_;
+  StatementKeeper keeper_;
   AuditLog audit_{fs_, clock_, "state"};
   TunerIdentity again_ = state_.next_term(1).or_throw();
   TunerService tuner_{
@@ -247,8 +247,8 @@ TEST_F(StoreStatements, AStoreMayHaveSoMuchWaitingAndNoMore) {
 }
 
 TEST_F(StoreStatements, OnlyWhatAStoreHoldsItDeletesAndOnlyOfThatItSpeaksTruth) {
-  keeper_.at[photo(1)] = {"b"};
-  keeper_.at[photo(2)] = {"a", "b"};
+  keeper_.at[stated_photo(1)] = {"b"};
+  keeper_.at[stated_photo(2)] = {"a", "b"};
   greet(1, "a");
   greet(2, "b");
   say(1, {removed(1, 1), truth(2, 1), removed(3, 2), truth(4, 3)});
@@ -258,17 +258,17 @@ TEST_F(StoreStatements, OnlyWhatAStoreHoldsItDeletesAndOnlyOfThatItSpeaksTruth) 
   for (const int i : {0, 1}) {
     EXPECT_EQ(ack.refused(i).sequence(), i + 1U);
     EXPECT_THAT(ack.refused(i).reason(),
-                AllOf(HasSubstr(to_hex(photo(1)).substr(0, 12)), HasSubstr("not by a")));
+                AllOf(HasSubstr(to_hex(stated_photo(1)).substr(0, 12)), HasSubstr("not by a")));
   }
   EXPECT_THAT(keeper_.kept, ElementsAre("a4"));
-  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(2)));
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(stated_photo(2)));
   EXPECT_EQ(tuner_.stores()[1].deletions_due, 1U) << "b hears of the one that both held";
 }
 
 TEST_F(StoreStatements, WhatInventoriesSayCountsAndIsRememberedByTheNextTuner) {
   JobFiles files(fs_, "state/jobs/9");
   files.save({.id = 9, .spec = {.model = to_hex(model_)}, .state = JobState::kDone}).or_throw();
-  const auto claim = [](int i) { return PhotoClaim{.digest = photo(i), .label = "cat"}; };
+  const auto claim = [](int i) { return PhotoClaim{.digest = stated_photo(i), .label = "cat"}; };
   const std::vector<std::vector<PhotoClaim>> photos = {{claim(1), claim(2)}, {claim(2), claim(3)}};
   files.save_manifest(Manifest(photos, {}), {"a", "b"}).or_throw();
   TunerService next(
@@ -296,7 +296,7 @@ TEST_F(StoreStatements, WhatInventoriesSayCountsAndIsRememberedByTheNextTuner) {
 }
 
 TEST_F(StoreStatements, APhotoThatItHasJustTakenIsItsOwn) {
-  keeper_.at[photo(1)] = {"b"};
+  keeper_.at[stated_photo(1)] = {"b"};
   greet(1, "a");
   say(1, {line(1, 1), truth(2, 1)});
   EXPECT_THAT(kept(1).refused(), IsEmpty());
@@ -304,32 +304,33 @@ TEST_F(StoreStatements, APhotoThatItHasJustTakenIsItsOwn) {
 }
 
 TEST_F(StoreStatements, AreInTheAuditLogBeforeTheyCountAndThoseRefusedInOneLine) {
-  keeper_.at[photo(1)] = keeper_.at[photo(2)] = {"b"};
+  keeper_.at[stated_photo(1)] = keeper_.at[stated_photo(2)] = {"b"};
   greet(1, "a");
   say(1, {truth(1, 5, "tulip"), removed(2, 6), removed(3, 1), removed(4, 2)});
-  const std::vector<Json> lines = audit();
+  const std::vector<nlohmann::json> lines = audit();
   ASSERT_EQ(lines.size(), 3U);
-  for (const Json& l : lines) {
+  for (const nlohmann::json& l : lines) {
     EXPECT_EQ(l.at("who"), "store a");
     EXPECT_EQ(l.at("address"), "10.0.0.7:4711");
   }
-  EXPECT_EQ(lines[0].at("request"), "PUT /photos/" + to_hex(photo(5)) + "/label");
+  EXPECT_EQ(lines[0].at("request"), "PUT /photos/" + to_hex(stated_photo(5)) + "/label");
   EXPECT_EQ(lines[0].at("what"), "label");
-  EXPECT_EQ(lines[0].at("asked"), Json({{"label", "tulip"}}));
-  EXPECT_EQ(lines[1].at("request"), "DELETE /photos/" + to_hex(photo(6)));
+  EXPECT_EQ(lines[0].at("asked"), nlohmann::json({{"label", "tulip"}}));
+  EXPECT_EQ(lines[1].at("request"), "DELETE /photos/" + to_hex(stated_photo(6)));
   EXPECT_FALSE(lines[1].contains("failed"));
   EXPECT_EQ(lines[2].at("failed"), 403);
-  EXPECT_EQ(lines[2].at("asked"), Json({{"refused", 2}}));
+  EXPECT_EQ(lines[2].at("asked"), nlohmann::json({{"refused", 2}}));
   say(1, {removed(2, 6)});
   EXPECT_THAT(audit(), SizeIs(3)) << "it was deleted before";
   EXPECT_EQ(kept(1).sequence(), 2U);
   fs_.fail_call(1);
   say(1, {removed(5, 7)});
   EXPECT_EQ(kept(1).sequence(), 0U);
-  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(6))) << "without a line there is no change";
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(stated_photo(6)))
+      << "without a line there is no change";
   wait(2);
   EXPECT_EQ(kept(1).sequence(), 5U);
-  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(6), photo(7)));
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(stated_photo(6), stated_photo(7)));
   EXPECT_THAT(audit(), SizeIs(4));
 }
 
@@ -357,7 +358,7 @@ TEST_F(StoreStatements, DeletionsThatTheTunerItselfAskedForCostNothingOfTheRate)
   std::vector<Digest> gone;
   std::vector<wire::Upload> echo;
   for (int i = 0; i < 3000; ++i) {
-    gone.push_back(photo(i));
+    gone.push_back(stated_photo(i));
     echo.push_back(removed(static_cast<uint64_t>(i) + 1, i));
   }
   (void)tuner_.delete_photos(gone);

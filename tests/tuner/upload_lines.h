@@ -7,7 +7,7 @@
 #include "ndp/wire/wire.pb.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain::tuner::testing {
+namespace ndtrain::tuner::upload_lines {
 using namespace ndp;
 
 inline PublishedModel model_of(uint64_t version) {
@@ -49,4 +49,4 @@ inline wire::Upload truth(uint64_t sequence, int photo, const std::string& name)
   return u;
 }
 
-}  // namespace ndtrain::tuner::testing
+}  // namespace ndtrain::tuner::upload_lines

@@ -17,10 +17,10 @@ using namespace ndp;
 
 namespace {
 
-using testing::labelled;
-using testing::line;
-using testing::model_of;
-using testing::truth;
+using upload_lines::labelled;
+using upload_lines::line;
+using upload_lines::model_of;
+using upload_lines::truth;
 
 class UploadedLabelsTest : public ::testing::Test {
  protected:

@@ -16,12 +16,12 @@ namespace {
 using support::WaitingLanes;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::labelled;
-using testing::line;
-using testing::model_of;
-using testing::truth;
+using upload_lines::labelled;
+using upload_lines::line;
+using upload_lines::model_of;
+using upload_lines::truth;
 
-struct Links final : LinkServer {
+struct UploadLinks final : LinkServer {
   std::string address() const override { return "here"; }
   void send(LinkId link, wire::ToStore m) override { sent.emplace_back(link, std::move(m)); }
   void close(LinkId link) override { closed.push_back(link); }
@@ -35,7 +35,7 @@ struct NoWorks final : JobFactory {
   }
 };
 
-struct Keeper final : UploadSink {
+struct UploadKeeper final : UploadSink {
   Status keep(const StorePlace& place, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     if (broken) return {Code::kIo, "the database is away"};
@@ -127,12 +127,12 @@ class TunerUploads : public ::testing::Test {
   MemoryFs fs_;
   ManualClock clock_;
   StateDirectory state_ = StateDirectory::open(fs_, "state", "tuner").or_throw();
-  Links links_;
+  UploadLinks links_;
   WaitingLanes lanes_;
   NoWorks works_;
   ModelStore models_{fs_, "state/models"};
   Versions versions_{fs_, "state/versions.json"};
-  Keeper keeper_;
+  UploadKeeper keeper_;
   TunerIdentity me_ = state_.next_term(1).or_throw();
   TunerService service_{{fs_, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_},
                         me_};

@@ -9,7 +9,7 @@ using namespace ndp;
 
 namespace {
 
-constexpr int64_t kHour = 3600, kNow = 100 * kHour;
+constexpr int64_t kWatchHour = 3600, kNow = 100 * kWatchHour;
 
 class WatchLabelsTest : public ::testing::Test {
  protected:
@@ -36,7 +36,7 @@ class WatchLabelsTest : public ::testing::Test {
     return read_labels(*db_, {.in_force = sha256(content),
                               .trained = trained,
                               .enough = 5,
-                              .times = {kNow - 2 * kHour, kNow - kHour, kNow}})
+                              .times = {kNow - 2 * kWatchHour, kNow - kWatchHour, kNow}})
         .or_throw();
   }
 
@@ -81,7 +81,7 @@ TEST_F(WatchLabelsTest, PhotosAndThoseWithALabelAreCountedWhereItIsAskedFor) {
 
 TEST_F(WatchLabelsTest, AnotherTasksOrCollectionsLabelsDoNotCount) {
   human_label(1, 10);
-  const WatchTimes times = {kNow - 2 * kHour, kNow - kHour, kNow};
+  const WatchTimes times = {kNow - 2 * kWatchHour, kNow - kWatchHour, kNow};
   const auto truths = [&](const char* collection, const char* task) {
     return read_labels(*db_, {.collection = collection, .task = task, .enough = 5, .times = times})
         .or_throw()
@@ -97,10 +97,10 @@ TEST_F(WatchLabelsTest, AnotherTasksOrCollectionsLabelsDoNotCount) {
 TEST_F(WatchLabelsTest, WindowsHoldWhatTheVersionInForceHasLabelled) {
   const int64_t v1 = version("v1"), v2 = version("v2");
   db_->put_in_force(task(), v1).or_throw();
-  put(LabelSource::kModel, v1, 1, "rose", kNow - 2 * kHour - 1, 0.9);
-  put(LabelSource::kModel, v1, 2, "rose", kNow - 2 * kHour, 0.8);
-  put(LabelSource::kModel, v1, 3, "tulip", kNow - kHour - 1, 0.6);
-  put(LabelSource::kModel, v1, 4, "tulip", kNow - kHour, 0.5);
+  put(LabelSource::kModel, v1, 1, "rose", kNow - 2 * kWatchHour - 1, 0.9);
+  put(LabelSource::kModel, v1, 2, "rose", kNow - 2 * kWatchHour, 0.8);
+  put(LabelSource::kModel, v1, 3, "tulip", kNow - kWatchHour - 1, 0.6);
+  put(LabelSource::kModel, v1, 4, "tulip", kNow - kWatchHour, 0.5);
   put(LabelSource::kModel, v1, 5, "peony", kNow, 0.4);
   put(LabelSource::kModel, v1, 6, "peony", kNow, 0.3);
   human_label(6, kNow);

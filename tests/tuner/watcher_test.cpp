@@ -14,7 +14,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using testing::GivenWorks;
 using testing::Links;
 using testing::WaitingLanes;
@@ -67,7 +66,7 @@ class WatcherTest : public ::testing::Test {
     for (const auto& [id, job] : service_.jobs()) jobs += std::string(name_of(job.spec.kind)) + " ";
     return jobs;
   }
-  Json said() const { return Json::parse(watcher_.json()); }
+  nlohmann::json said() const { return nlohmann::json::parse(watcher_.json()); }
 
   support::TemporaryDirectory directory_;
   std::string url_ = "sqlite:" + directory_.at("l.db");
@@ -124,7 +123,7 @@ TEST_F(WatcherTest, ARuleWhoseTaskWasTakenAwayRestsUntilItIsBegunAnew) {
   EXPECT_EQ(look_again(), 1U);
   service_.remove_task("mood");
   EXPECT_EQ(look_again(), 0U);
-  EXPECT_THAT(Json::parse(rule.json()).at("failure").get<std::string>(),
+  EXPECT_THAT(nlohmann::json::parse(rule.json()).at("failure").get<std::string>(),
               ::testing::HasSubstr("the task mood was taken away"));
   (void)versions_.add(m, true).or_throw();
   EXPECT_EQ(look_again(), 1U);
@@ -171,12 +170,12 @@ TEST_F(WatcherTest, PhotosThatStoresHaveAndThatHaveNoLabelGetOne) {
   EXPECT_EQ(look(rule), "relabel ");
   const JobSpec& spec = service_.jobs().begin()->second.spec;
   EXPECT_EQ(spec.only, RelabelOnly::kMissing);
-  const Json seen = Json::parse(rule.json());
+  const nlohmann::json seen = nlohmann::json::parse(rule.json());
   EXPECT_EQ(seen.at("submitted").at("kind"), "label");
   EXPECT_EQ(seen.at("submitted").at("why"), "2 of 3 photos have no label");
   clock_.advance(std::chrono::hours(2));
   EXPECT_EQ(look(rule), "relabel ") << "that one could not label them";
-  EXPECT_EQ(Json::parse(rule.json()).at("photos"), 3) << "as before";
+  EXPECT_EQ(nlohmann::json::parse(rule.json()).at("photos"), 3) << "as before";
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "framework/testing/memory_fs.h"
 #include "ndp/jobs/run_settings.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 #include "tests/pipeline/planner/profiles.h"
 #include "tests/support/files.h"
 #include "tuner/plan/plan_profile.h"
@@ -23,7 +23,7 @@ bool read_costs(std::string_view input) {
   return true;
 }
 
-std::vector<std::string> costs() { return {to_json(testing::random_network(1, 4))}; }
+std::vector<std::string> costs() { return {to_json(testing::random_costs(1, 4))}; }
 
 bool read_profile(std::string_view input) {
   parse_model_profile(input, kFile);

@@ -13,7 +13,7 @@
 #include "ndp/jobs/run_directory.h"
 #include "tests/deltas/some_model.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 #include "tests/support/files.h"
 
 namespace ndtrain::fuzz {
@@ -98,7 +98,7 @@ bool read_comm_plan(std::string_view input) {
 
 std::vector<std::string> comm_plans() {
   std::vector<std::string> seeds;
-  const CostProfile costs = testing::random_network(1, 4);
+  const CostProfile costs = testing::random_costs(1, 4);
   for (const NamedSchedule& s : schedules()) {
     seeds.push_back(to_json(make_comm_plan(s.name, costs, {.evaluations = 20})));
   }

@@ -21,7 +21,7 @@ using support::replaced;
 using ::testing::HasSubstr;
 
 template <typename Read>
-std::string refusal(const Read& read) {
+std::string reading_refused(const Read& read) {
   try {
     read();
   } catch (const Error& e) {
@@ -68,7 +68,7 @@ TEST(ModelProfileJson, NodesAreWrittenInTheOrderInWhichTheyAreExecuted) {
 TEST(ModelProfileJson, WhatIsWrongIsNamedWithItsEntry) {
   const std::string good = to_json(measured_profile(3));
   const auto why = [](const std::string& text) {
-    return refusal([&] { parse_model_profile(text, "p.json"); });
+    return reading_refused([&] { parse_model_profile(text, "p.json"); });
   };
   EXPECT_THAT(why("{"), HasSubstr("profile p.json is "));
   EXPECT_THAT(why("[]"), HasSubstr("has no JSON object"));
@@ -100,9 +100,9 @@ TEST(ModelProfileJson, AFileIsReadAsWhatItBeginsAs) {
   publish(fs, "large.json", std::string(limits::kProfileFile + 1, ' ')).or_throw();
   EXPECT_EQ(load_model_profile(fs, "g.txt"), profile);
   EXPECT_EQ(load_model_profile(fs, "p.json"), profile);
-  EXPECT_THAT(refusal([&] { load_model_profile(fs, "large.json"); }),
+  EXPECT_THAT(reading_refused([&] { load_model_profile(fs, "large.json"); }),
               HasSubstr("profile large.json: "));
-  EXPECT_THAT(refusal([&] { load_model_profile(fs, "none.json"); }),
+  EXPECT_THAT(reading_refused([&] { load_model_profile(fs, "none.json"); }),
               HasSubstr("profile none.json: "));
 }
 
@@ -135,7 +135,7 @@ TEST(Network, AshPipesFileIsReadAndLatenciesMayBeThere) {
 
 TEST(Network, WhatIsWrongIsNamedWithItsEntry) {
   const auto why = [](const std::string& text, std::vector<int> units = {4, 2}) {
-    return refusal([&] { parse_network(text, "n.json", units); });
+    return reading_refused([&] { parse_network(text, "n.json", units); });
   };
   EXPECT_THAT(why("no"), HasSubstr("network n.json is "));
   EXPECT_THAT(why(replaced(kNetwork, "p2p_b", "p2pb")), HasSubstr("p2pbandwidths, which is no"));
@@ -196,14 +196,14 @@ TEST(PlanJson, TheVersionsOfAStageHaveALimit) {
   plan.stages[0].versions = limits::kPlannedVersions;
   EXPECT_EQ(parse_pipeline_plan(plan.text(), "plan.json"), plan);
   ++plan.stages[0].versions;
-  EXPECT_THAT(refusal([&] { parse_pipeline_plan(plan.text(), "plan.json"); }),
+  EXPECT_THAT(reading_refused([&] { parse_pipeline_plan(plan.text(), "plan.json"); }),
               HasSubstr("versions = 1048577, which is no integer from 1 to 1048576"));
 }
 
 TEST(PlanJson, WhatIsWrongIsNamedWithItsEntry) {
   const std::string good = some_plan().text();
   const auto why = [](const std::string& text) {
-    return refusal([&] { parse_pipeline_plan(text, "plan.json"); });
+    return reading_refused([&] { parse_pipeline_plan(text, "plan.json"); });
   };
   EXPECT_THAT(why(good.substr(0, good.size() - 4)), HasSubstr("plan plan.json is "));
   EXPECT_THAT(why(replaced(good, "\"sync\"", "\"sink\"")), HasSubstr("has sink, which is no"));

@@ -12,9 +12,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr double kMega = 1e6;
+constexpr double kMebi = 1e6;
 
-Topology flat(int devices, double bytes_per_s) {
+Topology even_links(int devices, double bytes_per_s) {
   Topology topology;
   topology.levels.push_back(
       {.units = devices, .all_reduce_bytes_per_s = bytes_per_s, .p2p_bytes_per_s = bytes_per_s});
@@ -27,13 +27,13 @@ PlayedPlan played(const ModelProfile& profile, const Topology& topology,
 }
 
 ModelProfile two_alike() {
-  ModelProfile profile = testing::chain({{0.2, 0.4, 1 * kMega, 1000}, {0.2, 0.4, 1 * kMega, 1000}});
+  ModelProfile profile = testing::chain({{0.2, 0.4, 1 * kMebi, 1000}, {0.2, 0.4, 1 * kMebi, 1000}});
   profile.batch = 64;
   return profile;
 }
 
 TEST(PlayPlan, StagesOfOneTimeTakeWhatThePlannerSays) {
-  const Topology topology = flat(2, 1e15);  // sends take no time
+  const Topology topology = even_links(2, 1e15);  // sends take no time
   for (const char* schedule : {"async", "1f1b", "zb", "gpipe", "2bw"}) {
     SCOPED_TRACE(schedule);
     const PipelinePlanOptions options{.preset = PlanPreset::kPipeline, .schedule = schedule};
@@ -48,7 +48,7 @@ TEST(PlayPlan, StagesOfOneTimeTakeWhatThePlannerSays) {
 // What a kernel takes however few rows it has, each micro-batch takes; and its gradients are added
 // to those before.
 TEST(PlayPlan, FixedTimesMakeMicroBatchesFewerAndArePlayed) {
-  const Topology topology = flat(2, 1e15);
+  const Topology topology = even_links(2, 1e15);
   const PipelinePlanOptions options{.preset = PlanPreset::kPipeline, .schedule = "1f1b"};
   const PipelinePlan plain = plan_pipeline(two_alike(), topology, options);
   EXPECT_NEAR(plain.seconds, 0.6 * 33 / 32, 1e-5);
@@ -67,25 +67,25 @@ TEST(PlayPlan, FixedTimesMakeMicroBatchesFewerAndArePlayed) {
 
 TEST(PlayPlan, AValueThatSkipsAStageHasAnEdgeOfItsOwn) {
   ModelProfile profile = testing::chain(
-      {{0.1, 0.2, 4 * kMega, 10}, {0.1, 0.2, 2 * kMega, 10}, {0.1, 0.2, 1 * kMega, 10}});
+      {{0.1, 0.2, 4 * kMebi, 10}, {0.1, 0.2, 2 * kMebi, 10}, {0.1, 0.2, 1 * kMebi, 10}});
   profile.nodes[2].inputs = {1, 0};
   const PipelinePlanOptions options{.preset = PlanPreset::kPipeline,
                                     .schedule = "async",
                                     .activation_compression = 2,
                                     .most_micro_batches = 1};
-  const PlayedPlan p = played(profile, flat(3, 1e9), options);
+  const PlayedPlan p = played(profile, even_links(3, 1e9), options);
   EXPECT_EQ(p.shape.edges, (std::vector<StageEdge>{{0, 1}, {0, 2}, {1, 2}}));
   ASSERT_EQ(p.costs.edges.size(), 3u);
-  EXPECT_EQ(p.costs.edges[1].activation_bytes, 2 * kMega);
-  EXPECT_EQ(p.costs.edges[2].gradient_bytes, 1 * kMega);
+  EXPECT_EQ(p.costs.edges[1].activation_bytes, 2 * kMebi);
+  EXPECT_EQ(p.costs.edges[2].gradient_bytes, 1 * kMebi);
   EXPECT_EQ(p.costs.edges[0].bytes_per_s, 1e9);
 }
 
 TEST(PlayPlan, ReplicasWaitForTheExchangeThatComputingDoesNotHide) {
-  ModelProfile profile = testing::chain({{0.2, 0.4, 1 * kMega, 100 * kMega}});
+  ModelProfile profile = testing::chain({{0.2, 0.4, 1 * kMebi, 100 * kMebi}});
   profile.batch = 64;
   profile.optimizer_s_per_byte = 1e-10;
-  const Topology topology = flat(2, 1e9);
+  const Topology topology = even_links(2, 1e9);
   const PipelinePlanOptions options{.preset = PlanPreset::kDataParallel};
   const PipelinePlan plan = plan_pipeline(profile, topology, options);
   const PlayedPlan p = play_plan(plan, profile, topology, options, 8);
@@ -104,7 +104,7 @@ TEST(PlayPlan, LoadingHoldsUpTheFirstStageAlone) {
   profile.nodes[0].inputs = {2};
   const PipelinePlanOptions options{
       .preset = PlanPreset::kPipeline, .schedule = "async", .most_micro_batches = 1};
-  const PlayedPlan p = played(profile, flat(2, 1e15), options);
+  const PlayedPlan p = played(profile, even_links(2, 1e15), options);
   EXPECT_NEAR(p.costs.stages[0].forward_s, 2.0 - 0.4, 1e-9);
   EXPECT_NEAR(p.costs.stages[1].forward_s, 0.2, 1e-9);
   EXPECT_NEAR(p.prediction.mini_batch_s, 2.0, 1e-6);
@@ -116,13 +116,13 @@ TEST(PlayPlan, FrozenStagesOnlyRunForward) {
   profile.nodes[0].frozen_bytes = 1000;
   profile.nodes[0].input_gradient = {};
   const PlayedPlan p =
-      played(profile, flat(2, 1e15),
+      played(profile, even_links(2, 1e15),
              {.preset = PlanPreset::kPipeline, .schedule = "async", .most_micro_batches = 1});
   EXPECT_EQ(p.shape.forward_only, (std::vector<bool>{true, false}));
 }
 
 TEST(PlayPlan, APlanOfSomethingElseIsRefused) {
-  const Topology topology = flat(2, 1e9);
+  const Topology topology = even_links(2, 1e9);
   const PipelinePlanOptions options{
       .preset = PlanPreset::kPipeline, .schedule = "async", .most_micro_batches = 1};
   const PipelinePlan plan = plan_pipeline(two_alike(), topology, options);
@@ -134,7 +134,8 @@ TEST(PlayPlan, APlanOfSomethingElseIsRefused) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(why(plan, two_alike(), flat(1, 1e9)), HasSubstr("of 2 devices, and there are 1"));
+  EXPECT_THAT(why(plan, two_alike(), even_links(1, 1e9)),
+              HasSubstr("of 2 devices, and there are 1"));
   PipelinePlan other = plan;
   other.stages[1].nodes = {"n7"};
   EXPECT_THAT(why(other, two_alike(), topology), HasSubstr("'n7' is not in the profile"));

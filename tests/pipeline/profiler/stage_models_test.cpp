@@ -17,13 +17,13 @@ namespace {
 using testing::error_of;
 using ::testing::HasSubstr;
 
-constexpr int64_t kRows = 2;
+constexpr int64_t kStageRows = 2;
 
 using Values = std::map<std::string, Tensor>;
 
 // The outputs of `m`, with what it reads in `values`, where they go.
 void run(const Model& m, Values& values) {
-  const Graph g = bind(m, kRows);
+  const Graph g = bind(m, kStageRows);
   const Plan plan(g, testing::cpu());
   std::vector<Tensor> inputs;
   for (const ValueId v : plan.bindings()) inputs.push_back(values.at(g.value(v).name));
@@ -33,7 +33,7 @@ void run(const Model& m, Values& values) {
 
 Values rows_of(const Model& m) {
   Values values;
-  const Graph g = bind(m, kRows);
+  const Graph g = bind(m, kStageRows);
   for (const ValueId v : g.inputs()) {
     values[g.value(v).name] = testing::random_tensor(g.type(v), 5, g.value(v).name);
   }
@@ -41,7 +41,7 @@ Values rows_of(const Model& m) {
 }
 
 std::vector<std::string> names_of(const Model& m) {
-  return step_nodes(testing::step_of(m, kRows)).names;
+  return step_nodes(testing::step_of(m, kStageRows)).names;
 }
 
 // Stages that begin at these shares of the nodes in their order.

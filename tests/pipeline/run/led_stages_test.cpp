@@ -20,12 +20,12 @@ using namespace testing;  // NOLINT: training_by_stages.h
 
 constexpr int64_t kParts = 4;
 
-Network net() { return network(skipping_net(true, 0.3)); }
+Network led_net() { return network(skipping_net(true, 0.3)); }
 TrainerConfig config() { return config_by_parts(kParts, {.kind = OptimizerConfig::Kind::kAdam}); }
 
 std::unique_ptr<PipelineTraining> training_of(std::unique_ptr<Transport> transport, int64_t life,
                                               const PipelineTraining::Options& options) {
-  const Network n = net();
+  const Network n = led_net();
   return std::make_unique<PipelineTraining>(
       n.model, n.trained, cpu(), config(),
       std::make_unique<Communicator>(std::make_unique<MortalTransport>(std::move(transport), life),
@@ -125,7 +125,7 @@ class LedStages : public ::testing::Test {
   ~LedStages() override { log::set_level(log::Level::kInfo); }
 
   static Bytes one_process() {
-    const Network n = net();
+    const Network n = led_net();
     Trainer trainer(n.model, n.trained, cpu(), config());
     LeaderRows rows;
     return drive(trainer, rows, [] {});

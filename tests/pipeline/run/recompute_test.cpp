@@ -11,12 +11,12 @@ namespace {
 
 using namespace testing;  // NOLINT: training_by_stages.h
 
-struct Way {
+struct RecomputeWay {
   const char* schedule;
   int ranks = 3, chunks = 1;
 };
 
-class Recompute : public ::testing::TestWithParam<Way> {
+class Recompute : public ::testing::TestWithParam<RecomputeWay> {
  protected:
   // Of each rank: the bytes after each epoch; and the memory of its values.
   struct Outcome {
@@ -25,7 +25,7 @@ class Recompute : public ::testing::TestWithParam<Way> {
   };
   static Outcome outcome(const Network& n, const TrainerConfig& config,
                          const std::vector<bool>& recompute) {
-    const Way way = GetParam();
+    const RecomputeWay way = GetParam();
     Outcome o{.bytes = std::vector<Bytes>(static_cast<size_t>(way.ranks)),
               .memory = std::vector<int64_t>(static_cast<size_t>(way.ranks))};
     by_stages(way.ranks, n, config,
@@ -46,7 +46,7 @@ class Recompute : public ::testing::TestWithParam<Way> {
 
 // Dropout, running statistics, and steps whose last one has fewer rows.
 TEST_P(Recompute, LeavesTheBytesAndTakesLessMemory) {
-  const Way way = GetParam();
+  const RecomputeWay way = GetParam();
   const auto stages = static_cast<size_t>(way.ranks * way.chunks);
   for (const bool statistics : {true, false}) {
     const Network n = network(skipping_net(statistics, 0.3));
@@ -68,8 +68,10 @@ TEST_P(Recompute, LeavesTheBytesAndTakesLessMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Recompute,
-                         ::testing::Values(Way{"gpipe"}, Way{"1f1b"}, Way{"interleaved", 2, 2},
-                                           Way{"zb"}, Way{"sync"}, Way{"async"}, Way{"2bw"}),
+                         ::testing::Values(RecomputeWay{"gpipe"}, RecomputeWay{"1f1b"},
+                                           RecomputeWay{"interleaved", 2, 2}, RecomputeWay{"zb"},
+                                           RecomputeWay{"sync"}, RecomputeWay{"async"},
+                                           RecomputeWay{"2bw"}),
                          [](const auto& way) {
                            return std::string(way.param.schedule == std::string("2bw")
                                                   ? "two_buffered"

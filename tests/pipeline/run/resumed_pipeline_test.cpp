@@ -13,7 +13,7 @@ namespace {
 
 using namespace testing;  // NOLINT: training_by_stages.h
 
-Network net() { return network(skipping_net(true, 0.3)); }
+Network resumed_net() { return network(skipping_net(true, 0.3)); }
 
 // The rest of what is to be trained, from a checkpoint in the middle of the first epoch.
 Bytes go_on(Training& training, const Checkpoint& from) {
@@ -25,7 +25,7 @@ Bytes go_on(Training& training, const Checkpoint& from) {
 Checkpoint stopped_by_stages(int64_t steps, const TrainerConfig& config) {
   std::optional<Checkpoint> all;
   std::mutex mutex;
-  by_stages(3, net(), config, {.schedule = "1f1b"}, [&](PipelineTraining& training) {
+  by_stages(3, resumed_net(), config, {.schedule = "1f1b"}, [&](PipelineTraining& training) {
     TensorDataset data = stripes(kRows, 3);
     EpochResult result;
     const bool stops = training.communicator().rank() == 1;
@@ -43,7 +43,7 @@ Checkpoint stopped_by_stages(int64_t steps, const TrainerConfig& config) {
 }
 
 Checkpoint stopped_alone(int64_t steps, const TrainerConfig& config) {
-  Trainer trainer(net().model, net().trained, cpu(), config);
+  Trainer trainer(resumed_net().model, resumed_net().trained, cpu(), config);
   TensorDataset data = stripes(kRows, 3);
   EpochResult result;
   EXPECT_FALSE(
@@ -54,7 +54,7 @@ Checkpoint stopped_alone(int64_t steps, const TrainerConfig& config) {
 TEST(ResumedPipeline, WhatIsRestoredIsNotGatheredAgain) {
   const TrainerConfig config = config_by_parts(4, {.kind = OptimizerConfig::Kind::kAdam});
   const Checkpoint middle = stopped_by_stages(2, config);
-  by_stages(3, net(), config, {}, [&](PipelineTraining& training) {
+  by_stages(3, resumed_net(), config, {}, [&](PipelineTraining& training) {
     EXPECT_FALSE(training.gathered());
     training.restore(middle);
     EXPECT_TRUE(training.gathered());
@@ -66,17 +66,18 @@ TEST(ResumedPipeline, WhatIsRestoredIsNotGatheredAgain) {
 
 TEST(ResumedPipeline, GoesOnByOneProcessOrByOtherStagesToTheSameBytes) {
   const TrainerConfig config = config_by_parts(4);
-  const Bytes whole = alone(net(), config);
+  const Bytes whole = alone(resumed_net(), config);
   const Checkpoint middle = stopped_by_stages(2, config);
   EXPECT_EQ(bytes_of(middle), bytes_of(stopped_alone(2, config)));
-  Trainer one(net().model, net().trained, cpu(), config);
+  Trainer one(resumed_net().model, resumed_net().trained, cpu(), config);
   EXPECT_EQ(go_on(one, middle) == whole, true) << "other bytes";
   for (const char* schedule : {"zb", "gpipe"}) {
     for (const int ranks : {2, 4}) {
       SCOPED_TRACE(std::string(schedule) + ", ranks: " + std::to_string(ranks));
-      by_stages(ranks, net(), config, {.schedule = schedule}, [&](PipelineTraining& training) {
-        EXPECT_EQ(go_on(training, middle) == whole, true) << "other bytes";
-      });
+      by_stages(ranks, resumed_net(), config, {.schedule = schedule},
+                [&](PipelineTraining& training) {
+                  EXPECT_EQ(go_on(training, middle) == whole, true) << "other bytes";
+                });
     }
   }
 }
@@ -85,14 +86,14 @@ TEST(ResumedPipeline, GoesOnByRanksThatShareRowsAsOneProcessWould) {
   TrainerConfig config = config_by_parts(2);
   const Checkpoint middle = stopped_by_stages(2, config);
   config.shards = 2;
-  Trainer one(net().model, net().trained, cpu(), config);
+  Trainer one(resumed_net().model, resumed_net().trained, cpu(), config);
   const Bytes expected = go_on(one, middle);
   auto transports = memory_transports(2);
   std::vector<std::jthread> threads;
   for (auto& transport : transports) {
     threads.emplace_back([&] {
-      DataParallel training(net().model, net().trained, cpu(), config, talk(std::move(transport)),
-                            {.plan = all_reduce_at_once});
+      DataParallel training(resumed_net().model, resumed_net().trained, cpu(), config,
+                            talk(std::move(transport)), {.plan = all_reduce_at_once});
       EXPECT_EQ(go_on(training, middle) == expected, true) << "other bytes";
       training.barrier();
     });
@@ -106,11 +107,11 @@ TEST(SwitchedTraining, GivesTheBytesOfAStopAndAResumption) {
   TrainerConfig shared = config;
   shared.shards = 3;
   const PipelineTraining::Options stages{.replicas = {1, 2}};
-  Trainer one(net().model, net().trained, cpu(), shared);
+  Trainer one(resumed_net().model, resumed_net().trained, cpu(), shared);
   const Bytes first = train(one, 1);
   const Checkpoint between = one.checkpoint();
   Bytes second;
-  by_stages(3, net(), config, stages, [&](PipelineTraining& training) {
+  by_stages(3, resumed_net(), config, stages, [&](PipelineTraining& training) {
     training.restore(between);
     training.scale_lr(0.5);
     const Bytes bytes = train(training, 1);
@@ -121,14 +122,15 @@ TEST(SwitchedTraining, GivesTheBytesOfAStopAndAResumption) {
   for (auto& transport : transports) {
     threads.emplace_back([&] {
       auto by_rows = std::make_unique<DataParallel>(
-          net().model, net().trained, cpu(), shared, talk(std::move(transport)),
+          resumed_net().model, resumed_net().trained, cpu(), shared, talk(std::move(transport)),
           DataParallel::Options{.plan = all_reduce_at_once});
       std::unique_ptr<PipelineTraining> by_layers;
       SwitchedTraining training(*by_rows, 1, [&]() -> Training& {
         auto communicator = by_rows->take_communicator();
         by_rows.reset();
-        by_layers = std::make_unique<PipelineTraining>(net().model, net().trained, cpu(), config,
-                                                       std::move(communicator), stages);
+        by_layers =
+            std::make_unique<PipelineTraining>(resumed_net().model, resumed_net().trained, cpu(),
+                                               config, std::move(communicator), stages);
         return *by_layers;
       });
       EXPECT_EQ(train(training, 1) == first, true) << "other bytes";
@@ -150,9 +152,9 @@ TEST(ResumedPipeline, WithoutItsPastIsOneProcessWithoutIt) {
     bytes.push_back(train(training, data, 1)[0]);
     return bytes;
   };
-  Trainer one(net().model, net().trained, cpu(), config);
+  Trainer one(resumed_net().model, resumed_net().trained, cpu(), config);
   const Bytes expected = drive(one);
-  by_stages(2, net(), config, {}, [&](PipelineTraining& training) {
+  by_stages(2, resumed_net(), config, {}, [&](PipelineTraining& training) {
     EXPECT_EQ(drive(training) == expected, true) << "other bytes";
   });
 }
@@ -160,7 +162,7 @@ TEST(ResumedPipeline, WithoutItsPastIsOneProcessWithoutIt) {
 TEST(ResumedPipeline, ACheckpointThatDoesNotFitIsRefusedByAllRanks) {
   const TrainerConfig config = config_by_parts(2);
   const Checkpoint whole = stopped_alone(1, config);
-  by_stages(3, net(), config, {}, [&](PipelineTraining& training) {
+  by_stages(3, resumed_net(), config, {}, [&](PipelineTraining& training) {
     for (const char* name : {"stem.w", "fc.w"}) {
       Checkpoint c = whole;
       c.parameters.erase(name);

@@ -8,8 +8,8 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Drawn {
   PipelinePrediction prediction;

@@ -147,7 +147,7 @@ TEST(RandomPipelines, EndWithinTheirMemoryAndDoEverythingOnce) {
   for (uint64_t seed = 0; seed < 10'000; ++seed) {
     const RandomPipeline r = random_pipeline(seed);
     const auto schedule = pipeline_schedule(r.schedule);
-    SCOPED_TRACE(testing::Message()
+    SCOPED_TRACE(::testing::Message()
                  << "random_pipeline(" << seed << "): " << r.schedule << ", " << r.shape.stages
                  << " stages, " << r.shape.chunks << " a rank, " << r.shape.mini_batches << " x "
                  << r.shape.micro_batches << " micro-batches");

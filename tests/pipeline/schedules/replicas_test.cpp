@@ -15,9 +15,9 @@ std::vector<int64_t> sizes(int64_t batch, int replicas) {
 }
 
 TEST(Replicas, TheLastOnesTakeWhatCannotBeSharedAlike) {
-  EXPECT_THAT(sizes(256, 3), testing::ElementsAre(85, 85, 86));
-  EXPECT_THAT(sizes(256, 7), testing::ElementsAre(36, 36, 36, 37, 37, 37, 37));
-  EXPECT_THAT(sizes(4, 4), testing::ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(sizes(256, 3), ::testing::ElementsAre(85, 85, 86));
+  EXPECT_THAT(sizes(256, 7), ::testing::ElementsAre(36, 36, 36, 37, 37, 37, 37));
+  EXPECT_THAT(sizes(4, 4), ::testing::ElementsAre(1, 1, 1, 1));
 }
 
 TEST(Replicas, HaveTheirRowsOneBehindTheOther) {
@@ -64,16 +64,16 @@ TEST(Replicas, EachRowGoesFromWhoHasItToWhoNeedsIt) {
 
 TEST(Replicas, TransfersOfTwoAndThree) {
   EXPECT_THAT(route(12, 2, 3),
-              testing::ElementsAre(RowTransfer{0, 0, {0, 4}}, RowTransfer{0, 1, {4, 6}},
-                                   RowTransfer{1, 1, {6, 8}}, RowTransfer{1, 2, {8, 12}}));
+              ::testing::ElementsAre(RowTransfer{0, 0, {0, 4}}, RowTransfer{0, 1, {4, 6}},
+                                     RowTransfer{1, 1, {6, 8}}, RowTransfer{1, 2, {8, 12}}));
 }
 
 TEST(Replicas, FewerRowsThanReplicasAreRefused) {
   for (const auto& refused : std::vector<std::function<void()>>{[] { (void)rows_of(2, 0, 3); },
                                                                 [] { (void)route(2, 3, 1); },
                                                                 [] { (void)route(2, 1, 3); }}) {
-    EXPECT_THAT(refused, testing::ThrowsMessage<Error>(
-                             testing::HasSubstr("2 rows cannot be shared out among 3 replicas")));
+    EXPECT_THAT(refused, ::testing::ThrowsMessage<Error>(
+                             ::testing::HasSubstr("2 rows cannot be shared out among 3 replicas")));
   }
   EXPECT_THROW((void)rows_of(5, 3, 3), Error);
   EXPECT_THROW((void)rows_of(5, -1, 3), Error);

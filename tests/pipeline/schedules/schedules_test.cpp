@@ -131,13 +131,13 @@ TEST(Schedules, InterleavedWithOneStageARankIsOneForwardOneBackward) {
 TEST(Schedules, MessagesStandAroundWhatIsComputed) {
   using enum PipeOp;
   const PipeShape shape{.stages = 3, .recompute = {false, true, false}};
-  EXPECT_THAT(
-      ops(pipeline_schedule("1f1b")->instructions(shape, 1)),
-      testing::ElementsAre(kReceiveActivation, kForward, kSendActivation, kRecompute,
-                           kReceiveGradient, kBackward, kSendGradient, kGradSync, kUpdate, kFlush));
+  EXPECT_THAT(ops(pipeline_schedule("1f1b")->instructions(shape, 1)),
+              ::testing::ElementsAre(kReceiveActivation, kForward, kSendActivation, kRecompute,
+                                     kReceiveGradient, kBackward, kSendGradient, kGradSync, kUpdate,
+                                     kFlush));
   EXPECT_THAT(ops(pipeline_schedule("zb")->instructions(shape, 2)),
-              testing::ElementsAre(kReceiveActivation, kForward, kBackwardInput, kSendGradient,
-                                   kBackwardWeight, kGradSync, kUpdate, kFlush))
+              ::testing::ElementsAre(kReceiveActivation, kForward, kBackwardInput, kSendGradient,
+                                     kBackwardWeight, kGradSync, kUpdate, kFlush))
       << "what the stage in front waits for leaves before weights are computed";
 }
 
@@ -207,15 +207,15 @@ TEST(Schedules, OneForwardOneBackwardHasLessInFlightThanGpipe) {
     for (int s = 0; s < 4; ++s) most.push_back(pipeline_schedule(name)->most_in_flight(shape, s));
     return most;
   };
-  EXPECT_THAT(in_flight("gpipe"), testing::ElementsAre(8, 8, 8, 8));
-  EXPECT_THAT(in_flight("1f1b"), testing::ElementsAre(4, 3, 2, 1));
-  EXPECT_THAT(in_flight("zb"), testing::ElementsAre(4, 4, 4, 4));
-  EXPECT_THAT(in_flight("2bw"), testing::ElementsAre(4, 3, 2, 1));
-  EXPECT_THAT(in_flight("sync"), testing::ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(in_flight("gpipe"), ::testing::ElementsAre(8, 8, 8, 8));
+  EXPECT_THAT(in_flight("1f1b"), ::testing::ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(in_flight("zb"), ::testing::ElementsAre(4, 4, 4, 4));
+  EXPECT_THAT(in_flight("2bw"), ::testing::ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(in_flight("sync"), ::testing::ElementsAre(1, 1, 1, 1));
 }
 
 auto refuses(const std::string& why) {
-  return testing::ThrowsMessage<Error>(testing::HasSubstr(why));
+  return ::testing::ThrowsMessage<Error>(::testing::HasSubstr(why));
 }
 
 TEST(Schedules, OneThatDoesNotExistIsRefusedWithThoseThatDo) {

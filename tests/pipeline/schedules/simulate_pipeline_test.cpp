@@ -224,8 +224,8 @@ TEST(SimulatePipeline, CountsVersionsAndWhatIsInFlight) {
   }
 }
 
-auto refuses(const std::string& why) {
-  return testing::ThrowsMessage<Error>(testing::HasSubstr(why));
+auto simulating_refuses(const std::string& why) {
+  return ::testing::ThrowsMessage<Error>(::testing::HasSubstr(why));
 }
 
 using enum PipeOp;
@@ -259,38 +259,40 @@ TEST(SimulatePipeline, RanksThatWaitInACircleAreNamed) {
   Lists lists = two_stages();
   std::swap(lists[0][1], lists[0][2]);
   EXPECT_THAT(playing(lists),
-              refuses("rank 0 waits for the gradient of micro-batch 0 from stage 1; "
-                      "rank 1 waits for the activation of micro-batch 0 from stage 0"
-                      ": a circle"));
+              simulating_refuses("rank 0 waits for the gradient of micro-batch 0 from stage 1; "
+                                 "rank 1 waits for the activation of micro-batch 0 from stage 0"
+                                 ": a circle"));
 }
 
 TEST(SimulatePipeline, ASendForWhichThereIsNeverRoomIsNamed) {
   EXPECT_THAT(playing(two_stages(), {.stages = 2}, 0),
-              refuses("rank 0 has no room for the activation of micro-batch 0 to stage 1; rank 1 "
-                      "waits for the activation of micro-batch 0 from stage 0: a circle"));
+              simulating_refuses(
+                  "rank 0 has no room for the activation of micro-batch 0 to stage 1; rank 1 "
+                  "waits for the activation of micro-batch 0 from stage 0: a circle"));
 }
 
 TEST(SimulatePipeline, AMessageThatNobodySendsIsNamed) {
   Lists lists = two_stages();
   std::erase_if(lists[1], [](const Instruction& i) { return i.op == kSendGradient; });
   EXPECT_THAT(playing(lists),
-              refuses("rank 0 waits for the gradient of micro-batch 0 from stage 1; "
-                      "rank 1 has ended"));
+              simulating_refuses("rank 0 waits for the gradient of micro-batch 0 from stage 1; "
+                                 "rank 1 has ended"));
 }
 
 TEST(SimulatePipeline, AMessageThatNobodyReceivesIsNamed) {
   Lists lists = two_stages();
   std::erase_if(lists[0], [](const Instruction& i) { return i.op == kReceiveGradient; });
-  EXPECT_THAT(playing(lists), refuses("stage 1 sends the gradient of micro-batch 0 to stage 0, "
-                                      "which never receives it"));
+  EXPECT_THAT(playing(lists),
+              simulating_refuses("stage 1 sends the gradient of micro-batch 0 to stage 0, "
+                                 "which never receives it"));
 }
 
 TEST(SimulatePipeline, AMessageOfAnotherMicroBatchIsNamed) {
   Lists lists = two_stages();
   lists[0][1].micro_batch = 3;
   EXPECT_THAT(playing(lists),
-              refuses("stage 1 waits for the activation of micro-batch 0 from stage "
-                      "0, which sends the activation of micro-batch 3 to stage 1"));
+              simulating_refuses("stage 1 waits for the activation of micro-batch 0 from stage "
+                                 "0, which sends the activation of micro-batch 3 to stage 1"));
 }
 
 TEST(SimulatePipeline, AMessageWithoutAnEdgeIsRefused) {
@@ -298,36 +300,41 @@ TEST(SimulatePipeline, AMessageWithoutAnEdgeIsRefused) {
   Lists lists = two_stages();
   lists.push_back({});
   lists[0][1].peer = 2;
-  EXPECT_THAT(playing(lists, shape), refuses("nothing goes from stage 0 to stage 2"));
+  EXPECT_THAT(playing(lists, shape), simulating_refuses("nothing goes from stage 0 to stage 2"));
   lists[0][1] = {kSendGradient, 0, 0, 0, 1};
-  EXPECT_THAT(playing(lists, shape), refuses("nothing goes from stage 0 to stage 1"))
+  EXPECT_THAT(playing(lists, shape), simulating_refuses("nothing goes from stage 0 to stage 1"))
       << "but activations";
 }
 
 TEST(SimulatePipeline, ListsThatMakeNoSenseAreRefused) {
   const PipeShape one{.stages = 1, .micro_batches = 2};
   const auto of = [&](std::vector<Instruction> list) { return playing({std::move(list)}, one); };
-  EXPECT_THAT(of({{kForward, 0, 1}}), refuses("forward pass of micro-batch 1 of stage 0 on version "
-                                              "0, where the next is micro-batch 0"));
-  EXPECT_THAT(of({{kForward, 0, 0, 1}}), refuses("where the newest is 0"));
-  EXPECT_THAT(of({{kForward}, {kForward}}), refuses("where the next is micro-batch 1"));
-  EXPECT_THAT(of({{kBackward}}), refuses("where so many are forwarded: 0"));
+  EXPECT_THAT(of({{kForward, 0, 1}}),
+              simulating_refuses("forward pass of micro-batch 1 of stage 0 on version "
+                                 "0, where the next is micro-batch 0"));
+  EXPECT_THAT(of({{kForward, 0, 0, 1}}), simulating_refuses("where the newest is 0"));
+  EXPECT_THAT(of({{kForward}, {kForward}}), simulating_refuses("where the next is micro-batch 1"));
+  EXPECT_THAT(of({{kBackward}}), simulating_refuses("where so many are forwarded: 0"));
   EXPECT_THAT(of({{kForward}, {kBackward}, {kBackward}}),
-              refuses("where the next is micro-batch 1"));
-  EXPECT_THAT(of({{kForward}, {kBackward, 0, 0, 1}}), refuses("forwarded on version 0"));
-  EXPECT_THAT(of({{kForward}, {kRecompute, 0, 0, 1}}), refuses("forwarded on version 0"));
-  EXPECT_THAT(of({{kForward}, {kBackwardWeight}}), refuses("where so many are taken back: 0"));
+              simulating_refuses("where the next is micro-batch 1"));
+  EXPECT_THAT(of({{kForward}, {kBackward, 0, 0, 1}}), simulating_refuses("forwarded on version 0"));
+  EXPECT_THAT(of({{kForward}, {kRecompute, 0, 0, 1}}),
+              simulating_refuses("forwarded on version 0"));
+  EXPECT_THAT(of({{kForward}, {kBackwardWeight}}),
+              simulating_refuses("where so many are taken back: 0"));
   EXPECT_THAT(of({{kForward}, {kBackwardInput}, {kBackwardWeight, 0, 0, 1}}),
-              refuses("forwarded on version 0"));
-  EXPECT_THAT(of({{kForward}, {kBackward}, {kUpdate}, {kUpdate}}),
-              refuses("update of version 0 of stage 0 on version 0, where the newest is 1"));
+              simulating_refuses("forwarded on version 0"));
+  EXPECT_THAT(
+      of({{kForward}, {kBackward}, {kUpdate}, {kUpdate}}),
+      simulating_refuses("update of version 0 of stage 0 on version 0, where the newest is 1"));
   EXPECT_THAT(of({{kForward}, {kBackwardInput}, {kUpdate}}),
-              refuses("where so many micro-batches are taken back: 0"));
-  EXPECT_THAT(of({{kForward}, {kFlush}}), refuses("where so many are in flight: 1"));
+              simulating_refuses("where so many micro-batches are taken back: 0"));
+  EXPECT_THAT(of({{kForward}, {kFlush}}), simulating_refuses("where so many are in flight: 1"));
   EXPECT_THAT(of({{kForward}, {kBackward}, {kUpdate}, {kForward, 0, 1, 1}, {kForward, 0, 2}}),
-              refuses("behind one on version 1"));
-  EXPECT_THAT(of({{kForward, 1}}), refuses("rank 0 is told the forward pass of micro-batch 0 of "
-                                           "stage 1, which is not its own"));
+              simulating_refuses("behind one on version 1"));
+  EXPECT_THAT(of({{kForward, 1}}),
+              simulating_refuses("rank 0 is told the forward pass of micro-batch 0 of "
+                                 "stage 1, which is not its own"));
   EXPECT_NO_THROW(of({{kForward},
                       {kBackward},
                       {kUpdate},
@@ -341,10 +348,12 @@ TEST(SimulatePipeline, ListsThatMakeNoSenseAreRefused) {
 
 TEST(SimulatePipeline, StagesOfARankHandEachOtherWhatIsComputed) {
   const PipeShape shape{.stages = 2, .chunks = 2};
-  EXPECT_THAT(playing({{{kForward, 1}}}, shape),
-              refuses("forward pass of micro-batch 0 of stage 1 comes before that of stage 0"));
-  EXPECT_THAT(playing({{{kForward, 0}, {kForward, 1}, {kBackward, 0}}}, shape),
-              refuses("backward pass of micro-batch 0 of stage 0 comes before that of stage 1"));
+  EXPECT_THAT(
+      playing({{{kForward, 1}}}, shape),
+      simulating_refuses("forward pass of micro-batch 0 of stage 1 comes before that of stage 0"));
+  EXPECT_THAT(
+      playing({{{kForward, 0}, {kForward, 1}, {kBackward, 0}}}, shape),
+      simulating_refuses("backward pass of micro-batch 0 of stage 0 comes before that of stage 1"));
 }
 
 TEST(SimulatePipeline, CostsThatDoNotFitAreRefused) {
@@ -357,20 +366,23 @@ TEST(SimulatePipeline, CostsThatDoNotFitAreRefused) {
   };
   EXPECT_NO_THROW(with([](auto&) {})());
   EXPECT_THAT(with([](auto& c) { c.stages.pop_back(); }),
-              refuses("1 stages, where the pipeline has 2"));
-  EXPECT_THAT(with([](auto& c) { c.edges.resize(3); }), refuses("3 edges"));
-  EXPECT_THAT(with([](auto& c) { c.replicas = {1}; }), refuses("1 numbers of replicas"));
+              simulating_refuses("1 stages, where the pipeline has 2"));
+  EXPECT_THAT(with([](auto& c) { c.edges.resize(3); }), simulating_refuses("3 edges"));
+  EXPECT_THAT(with([](auto& c) { c.replicas = {1}; }), simulating_refuses("1 numbers of replicas"));
   EXPECT_THAT(with([](auto& c) {
                 c.replicas = {5, 1};
               }),
-              refuses("4 rows cannot be shared out among 5 replicas"));
-  EXPECT_THAT(with([](auto& c) { c.replicas = {1, 0}; }), refuses("rank 1 has 0 replicas"));
-  EXPECT_THAT(with([](auto& c) { c.rows = 0; }), refuses("0 rows"));
-  EXPECT_THAT(with([](auto& c) { c.stages[0].forward_s = -1; }), refuses("takes -1 s"));
+              simulating_refuses("4 rows cannot be shared out among 5 replicas"));
+  EXPECT_THAT(with([](auto& c) {
+                c.replicas = {1, 0};
+              }),
+              simulating_refuses("rank 1 has 0 replicas"));
+  EXPECT_THAT(with([](auto& c) { c.rows = 0; }), simulating_refuses("0 rows"));
+  EXPECT_THAT(with([](auto& c) { c.stages[0].forward_s = -1; }), simulating_refuses("takes -1 s"));
   EXPECT_THAT(
       with([](auto& c) { c.stages[1].update_s = std::numeric_limits<double>::quiet_NaN(); }),
-      refuses("takes nan s"));
-  EXPECT_THAT(with([](auto& c) { c.edges = {{.latency_s = -2}}; }), refuses("-2"));
+      simulating_refuses("takes nan s"));
+  EXPECT_THAT(with([](auto& c) { c.edges = {{.latency_s = -2}}; }), simulating_refuses("-2"));
 }
 
 }  // namespace

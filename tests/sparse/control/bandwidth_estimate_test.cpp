@@ -10,7 +10,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 BandwidthEstimate at_100(double jump = 1.5) {
   BandwidthEstimate b(jump);

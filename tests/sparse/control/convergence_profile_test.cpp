@@ -11,7 +11,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Over = ConvergenceProfile::Over;
 
 ConvergenceProfile example(Over over = Over::kBandwidth) {

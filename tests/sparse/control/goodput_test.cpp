@@ -95,16 +95,16 @@ TEST(Goodput, RefusesWhatIsNoSelection) {
   const SelectionSizes good{.elements = {1, limits::kSparseElements}};
   validate(good);
   for (const int64_t n : {int64_t{0}, int64_t{-1}, limits::kSparseElements + 1}) {
-    EXPECT_THROW(validate({.elements = {1, n}}), Error) << n;
+    EXPECT_THROW(validate(SelectionSizes{.elements = {1, n}}), Error) << n;
   }
-  EXPECT_THROW(validate({}), Error);
+  EXPECT_THROW(validate(SelectionSizes{}), Error);
   for (const double bad : {0.0, -1.0, double{NAN}, double{INFINITY}}) {
-    EXPECT_THROW(validate({.elements = {1}, .value_bytes = bad}), Error) << bad;
+    EXPECT_THROW(validate(SelectionSizes{.elements = {1}, .value_bytes = bad}), Error) << bad;
     EXPECT_THROW(goodput_mbps(good, 0.5, bad), Error) << bad;
   }
-  validate({.elements = {1}, .index_bytes = 0});
-  EXPECT_THROW(validate({.elements = {1}, .index_bytes = -1}), Error);
-  EXPECT_THROW(validate({.elements = {1}, .index_bytes = NAN}), Error);
+  validate(SelectionSizes{.elements = {1}, .index_bytes = 0});
+  EXPECT_THROW(validate(SelectionSizes{.elements = {1}, .index_bytes = -1}), Error);
+  EXPECT_THROW(validate(SelectionSizes{.elements = {1}, .index_bytes = NAN}), Error);
   for (const double bad : {-0.1, 1.0, double{NAN}}) EXPECT_THROW(selection_bytes(good, bad), Error);
   EXPECT_THROW(expected_index_bytes(10, 0), Error);
   EXPECT_THROW(expected_index_bytes(10, 11), Error);

@@ -13,11 +13,11 @@
 namespace ndtrain {
 namespace {
 
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 using Phase = RateController::Phase;
 using Batch = std::vector<int64_t>;
 
@@ -167,9 +167,9 @@ TEST(RateController, LogsItsDecisionsWithWhatItWentBy) {
   EXPECT_THAT(log, Contains(HasSubstr("step 33: batches are as large as they can be")));
   EXPECT_THAT(log, Contains(HasSubstr("step 33: B begins as ")));
   EXPECT_THAT(log, Contains(HasSubstr("rank 1: f(x) = min(180 x / 24, 180) rows/s of 3 batches")));
-  EXPECT_THAT(log, Contains(testing::ContainsRegex("step 33: batches [0-9]+ [0-9]+: J 0.0")));
+  EXPECT_THAT(log, Contains(::testing::ContainsRegex("step 33: batches [0-9]+ [0-9]+: J 0.0")));
   EXPECT_THAT(
-      log, Contains(testing::ContainsRegex(
+      log, Contains(::testing::ContainsRegex(
                "step 38: B [0-9.]+ Mb/s, \\(.9 x [0-9.]+ \\+ .1 x 200\\) x 1.100: r [0-9.e-]+;")));
   EXPECT_THAT(controller.take_log(), IsEmpty());
 }

@@ -10,7 +10,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 RateInstruction from(int64_t step, int64_t batch = 8) {
   return {.from_step = step, .batch = {batch, 2 * batch}, .drop = 0.9};

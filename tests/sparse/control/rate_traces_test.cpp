@@ -18,7 +18,8 @@ using Over = ConvergenceProfile::Over;
 using Models = std::vector<ThroughputModel>;
 
 // Of resnet18's size.
-const std::vector<int64_t> kElements = {9408, 64, 2'359'296, 5'000'000, 3'200'000, 512'000, 1000};
+const std::vector<int64_t> kTraceElements = {9408,      64,      2'359'296, 5'000'000,
+                                             3'200'000, 512'000, 1000};
 
 constexpr int64_t kSettling = 30;
 
@@ -69,7 +70,7 @@ RateControllerOptions options_of(const Case& c) {
           .first_batch = std::vector<int64_t>(c.models.size(), 8),
           .largest_batch = c.largest,
           .first_drop = 0.99,
-          .sizes = {.elements = kElements, .value_bytes = 4, .index_bytes = 4},
+          .sizes = {.elements = kTraceElements, .value_bytes = 4, .index_bytes = 4},
           .jump = 1.5,
           .seed = 1};
 }
@@ -84,12 +85,12 @@ Full full_link(int ranks, double backward_s, double mbps) {
   double low = 0, high = 0.9999;
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2;
-    const double gradients = VirtualRanks::gradients_s(kElements, middle, ranks, mbps);
+    const double gradients = VirtualRanks::gradients_s(kTraceElements, middle, ranks, mbps);
     (gradients > 1.5 * backward_s ? low : high) = middle;
   }
   const double of_link = std::max(0.0, 1 - (1 - high) * (ranks - 1));
   double bytes = 0;
-  for (const int64_t n : kElements) {
+  for (const int64_t n : kTraceElements) {
     const double message = 47 + 8 * std::ceil((1 - of_link) * static_cast<double>(n));
     bytes += message + 66 * std::ceil(message / 1472);
   }
@@ -114,7 +115,7 @@ PenaltyOf penalty_with(const Case& c, const LossPenalty& h, double bandwidth_mbp
     const double x = static_cast<double>(h.profile().reference_batch) * m.beta / beta;
     reference_s = std::max(reference_s, std::max(x, m.alpha) / m.beta);
   }
-  const SelectionSizes sizes{.elements = kElements, .value_bytes = 4, .index_bytes = 4};
+  const SelectionSizes sizes{.elements = kTraceElements, .value_bytes = 4, .index_bytes = 4};
   if (c.over == Over::kDrop) {
     return [&h, sizes, bandwidth_mbps, ranks](double rows, double slowest) {
       const double of_link = least_drop(sizes, slowest, bandwidth_mbps);
@@ -153,7 +154,7 @@ void expect_settled(const Case& c, const VirtualRanks& ranks, int64_t from, int6
     EXPECT_NEAR(s.bandwidth_mbps / full.bandwidth_mbps, 1, tolerance.of_bandwidth);
     EXPECT_NEAR((1 - s.in_force.drop) / (1 - full.drop), 1, tolerance.of_bandwidth);
     EXPECT_LE(s.wait_part, tolerance.wait_part);
-    if (testing::Test::HasFailure()) break;
+    if (::testing::Test::HasFailure()) break;
   }
   if (!tolerance.batches) return;
   const LossPenalty h(profile_of(c), 1);
@@ -175,7 +176,8 @@ TEST(RateTraces, SettleIn30StepsAfterALinkBecomesAnotherOne) {
     SCOPED_TRACE(c.name);
     RateController controller(profile_of(c), options_of(c));
     double mbps = 500;
-    VirtualRanks ranks({c.models, kElements, [&mbps](int64_t) { return mbps; }}, options_of(c));
+    VirtualRanks ranks({c.models, kTraceElements, [&mbps](int64_t) { return mbps; }},
+                       options_of(c));
     int64_t changed = first_running(controller, ranks);
     EXPECT_LT(changed, 60);
     for (const double link : {500.0, 100.0, 500.0, 200.0}) {
@@ -195,7 +197,7 @@ TEST(RateTraces, SettleWhereMeasurementsAreNoisy) {
     SCOPED_TRACE(c.name);
     RateController controller(profile_of(c), options_of(c));
     double mbps = 500;
-    VirtualRanks ranks({c.models, kElements, [&mbps](int64_t) { return mbps; }, 0.03},
+    VirtualRanks ranks({c.models, kTraceElements, [&mbps](int64_t) { return mbps; }, 0.03},
                        options_of(c));
     std::set<std::vector<int64_t>> distinct;
     int64_t changed = first_running(controller, ranks);
@@ -230,7 +232,7 @@ TEST(RateTraces, SettleLaterUpwardsWithoutJumps) {
   options.jump = INFINITY;
   RateController controller(profile_of(c), options);
   double mbps = 500;
-  VirtualRanks ranks({c.models, kElements, [&mbps](int64_t) { return mbps; }}, options);
+  VirtualRanks ranks({c.models, kTraceElements, [&mbps](int64_t) { return mbps; }}, options);
   const int64_t running = first_running(controller, ranks);
   const Tolerance b_alone{.batches = false};
   ranks.run(controller, 100);
@@ -247,7 +249,7 @@ TEST(RateTraces, SettleLaterUpwardsWithoutJumps) {
 TEST(RateTraces, DropNothingOnAFastLink) {
   const Case& c = kCases[1];
   RateController controller(profile_of(c), options_of(c));
-  VirtualRanks ranks({c.models, kElements, [](int64_t) { return 1e5; }}, options_of(c));
+  VirtualRanks ranks({c.models, kTraceElements, [](int64_t) { return 1e5; }}, options_of(c));
   const int64_t running = first_running(controller, ranks);
   ranks.run(controller, 200);
   for (auto s = ranks.history.begin() + running + kSettling; s != ranks.history.end(); ++s) {
@@ -261,7 +263,7 @@ TEST(RateTraces, DropNothingOnAFastLink) {
 TEST(RateTraces, DropTheMostOnALinkThatIsTooSlow) {
   const Case& c = kCases[1];
   RateController controller(profile_of(c), options_of(c));
-  VirtualRanks ranks({c.models, kElements, [](int64_t) { return 0.05; }}, options_of(c));
+  VirtualRanks ranks({c.models, kTraceElements, [](int64_t) { return 0.05; }}, options_of(c));
   first_running(controller, ranks);
   ranks.run(controller, 200);
   EXPECT_NEAR(ranks.history.back().in_force.drop, 0.999, 1e-9);
@@ -277,7 +279,7 @@ TEST(RateTraces, SettleAsWellWithClocksThatJump) {
   const Case& c = kCases[1];
   RateController controller(profile_of(c), options_of(c));
   double mbps = 500;
-  VirtualRanks ranks({c.models, kElements, [&mbps](int64_t) { return mbps; }}, options_of(c));
+  VirtualRanks ranks({c.models, kTraceElements, [&mbps](int64_t) { return mbps; }}, options_of(c));
   const double jumps[] = {-1e3, NAN, 1e6, 1e-4, INFINITY, 1e9};
   const auto run = [&](int64_t steps) {
     for (int64_t i = 0; i < steps; ++i) {

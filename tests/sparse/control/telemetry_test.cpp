@@ -11,7 +11,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Telemetry of(int rank, int64_t step, double wait_ms = 0, double receive_mbps = 100) {
   return {.rank = rank,

@@ -11,7 +11,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Written apart from the code: linear up to alpha rows, then flat.
 double rows_per_s(double alpha, double beta, double x) {
@@ -43,7 +43,7 @@ TEST(ThroughputModel, IsLinearUpToAlphaAndThenFlat) {
 TEST(FitThroughput, FindsTheModelOfExactPoints) {
   for (const double alpha : {16.0, 21.3, 64.0, 200.0, 450.0}) {
     for (const double beta : {100.0, 312.5, 5000.0}) {
-      SCOPED_TRACE(testing::Message() << alpha << " " << beta);
+      SCOPED_TRACE(::testing::Message() << alpha << " " << beta);
       const std::vector<ThroughputPoint> points = measured(alpha, beta, 0);
       const ThroughputModel f = fit_throughput(points, {});
       EXPECT_NEAR(f.alpha, alpha, 1e-3 * alpha);

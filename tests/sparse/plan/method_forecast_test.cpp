@@ -12,7 +12,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr double kPayload = 1448.0 / 1514.0;
 

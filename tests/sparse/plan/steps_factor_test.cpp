@@ -7,7 +7,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 double assumed(const char* word) {
   return assumed_steps_factor(parse_exchange_method(word)).factor;
@@ -35,7 +35,7 @@ TEST(StepsFactor, TheLessTravelsTheMoreStepsAreAssumed) {
   EXPECT_EQ(assumed_steps_factor(parse_exchange_method("diloco:50")).source, "assumed");
 }
 
-class MeasuredFactor : public testing::Test {
+class MeasuredFactor : public ::testing::Test {
  protected:
   double of(const char* word, const LossPenalty& penalty, double rows = 64) const {
     return measured_steps_factor(parse_exchange_method(word), penalty, rows, sizes_, 2).factor;
@@ -62,7 +62,7 @@ TEST_F(MeasuredFactor, WhatNoProfileKnowsIsAssumedBesides) {
                    of("sparse:0:0.99", penalty) * assumed("sparse:1:0"));
   const StepsFactor f =
       measured_steps_factor(parse_exchange_method("diloco:50"), penalty, 64, sizes_, 2);
-  EXPECT_THAT(f.source, testing::AllOf(HasSubstr("penalty "), HasSubstr("assumed")));
+  EXPECT_THAT(f.source, ::testing::AllOf(HasSubstr("penalty "), HasSubstr("assumed")));
 }
 
 TEST_F(MeasuredFactor, OfBandwidthsADropIsThePartOfTheReferencesBytes) {

@@ -32,7 +32,7 @@ struct Case {
   bool rotate;
 };
 
-class AnyCompressor : public testing::TestWithParam<Case> {
+class AnyCompressor : public ::testing::TestWithParam<Case> {
  protected:
   std::unique_ptr<Compressor> made(InstructionSet set) const {
     return make_compressor(GetParam().name, {.rotate = GetParam().rotate, .instructions = set});
@@ -151,13 +151,13 @@ std::vector<Case> cases() {
   return all;
 }
 
-std::string text_of(const testing::TestParamInfo<Case>& c) {
+std::string text_of(const ::testing::TestParamInfo<Case>& c) {
   std::string name(c.param.name);
   std::replace(name.begin(), name.end(), '-', '_');
   return name + (c.param.rotate ? "_rotating" : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AnyCompressor, testing::ValuesIn(cases()), text_of);
+INSTANTIATE_TEST_SUITE_P(All, AnyCompressor, ::testing::ValuesIn(cases()), text_of);
 
 TEST(Compressors, TopKIsOfTheLargestAndOfEqualOnesTheFirst) {
   for (const int64_t k : {1, 7, 100, 999}) {

@@ -21,7 +21,7 @@ float sum_of_block(std::span<const float> block) {
   return block.size() == 16 ? sum : sum * (16.0F / static_cast<float>(block.size()));
 }
 
-class Scan : public testing::TestWithParam<InstructionSet> {};
+class Scan : public ::testing::TestWithParam<InstructionSet> {};
 
 TEST_P(Scan, SumsAreOfTheSameBits) {
   for (int64_t n = 1; n < 700; n += n < 70 ? 1 : 37) {
@@ -63,8 +63,8 @@ TEST_P(Scan, MasksAreOfWhatReachesTheThreshold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Scan,
-                         testing::ValuesIn(instruction_sets_here().begin(),
-                                           instruction_sets_here().end()));
+                         ::testing::ValuesIn(instruction_sets_here().begin(),
+                                             instruction_sets_here().end()));
 
 }  // namespace
 }  // namespace ndtrain

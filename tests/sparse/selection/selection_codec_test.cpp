@@ -16,7 +16,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Selection with_values(std::vector<uint32_t> indices, uint64_t seed = 1) {
   const Rng rng(seed, "values");

@@ -17,7 +17,7 @@
 namespace ndtrain {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr ValueCoding kIntegers[] = {ValueCoding::kInt8, ValueCoding::kInt4};

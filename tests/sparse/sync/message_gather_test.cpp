@@ -24,7 +24,7 @@ void on_ranks(int ranks, const std::function<void(Communicator& communicator)>& 
   }
 }
 
-std::string bytes_of(int rank, size_t size) {
+std::string numbered_bytes(int rank, size_t size) {
   return std::string(size, static_cast<char>('a' + rank));
 }
 
@@ -37,7 +37,9 @@ TEST(MessageGather, GivesAllRanksWhatEachHas) {
       });
       MessageGather gather(communicator, Sites(communicator), 0);
       for (const size_t size : {0, 1, 3, 4, 5, 70'001}) {
-        const auto of = [&](int rank) { return bytes_of(rank, size + static_cast<size_t>(rank)); };
+        const auto of = [&](int rank) {
+          return numbered_bytes(rank, size + static_cast<size_t>(rank));
+        };
         const std::vector<std::string> all = gather.gather(of(communicator.rank()), 100'000);
         ASSERT_EQ(std::ssize(all), ranks);
         for (int r = 0; r < ranks; ++r) EXPECT_EQ(all[static_cast<size_t>(r)], of(r));
@@ -55,11 +57,11 @@ TEST(MessageGather, EndsInTheOrderInWhichItBegan) {
     const size_t sizes[] = {200'000, 0, 5, 300'000, 1};
     for (int round = 0; round < 3; ++round) {
       for (const size_t size : sizes) {
-        gather.begin(bytes_of(communicator.rank(), size), 300'000);
+        gather.begin(numbered_bytes(communicator.rank(), size), 300'000);
       }
       for (const size_t size : sizes) {
         const std::vector<std::string> all = gather.end();
-        for (int r = 0; r < 3; ++r) EXPECT_EQ(all[static_cast<size_t>(r)], bytes_of(r, size));
+        for (int r = 0; r < 3; ++r) EXPECT_EQ(all[static_cast<size_t>(r)], numbered_bytes(r, size));
       }
     }
     EXPECT_GT(gather.receive_mbps(), 0);
@@ -77,11 +79,11 @@ TEST(MessageGather, GivesRanksOfSitesWhatEachSiteHas) {
     MessageGather gather(communicator, own, 0);
     const size_t sizes[] = {200'000, 0, 5};
     for (int round = 0; round < 3; ++round) {
-      for (const size_t size : sizes) gather.begin(bytes_of(own.leader(), size), 200'000);
+      for (const size_t size : sizes) gather.begin(numbered_bytes(own.leader(), size), 200'000);
       for (const size_t size : sizes) {
         const std::vector<std::string> all = gather.end();
         ASSERT_EQ(all.size(), 3U);
-        for (size_t i = 0; i < 3; ++i) EXPECT_EQ(all[i], bytes_of(leaders[i], size));
+        for (size_t i = 0; i < 3; ++i) EXPECT_EQ(all[i], numbered_bytes(leaders[i], size));
       }
     }
     EXPECT_EQ(gather.send_mbps() > 0, own.leads());
@@ -99,7 +101,7 @@ TEST(MessageGather, ByARingGivesTheSame) {
       MessageGather gather(communicator, own, 1, GatherRoute::kRing);
       const size_t sizes[] = {200'000, 0, 5, 70'001};
       const auto of = [](int rank, size_t size) {
-        return bytes_of(rank, size + static_cast<size_t>(rank));
+        return numbered_bytes(rank, size + static_cast<size_t>(rank));
       };
       for (int round = 0; round < 3; ++round) {
         for (const size_t size : sizes) gather.begin(of(own.leader(), size), 300'000);
@@ -119,7 +121,7 @@ TEST(MessageGather, RefusesWhatIsTooLong) {
   on_ranks(2, [](Communicator& communicator) {
     MessageGather gather(communicator, Sites(communicator), 0);
     const bool first = communicator.rank() == 0;
-    const auto call = [&] { (void)gather.gather(bytes_of(0, first ? 8 : 9), 8); };
+    const auto call = [&] { (void)gather.gather(numbered_bytes(0, first ? 8 : 9), 8); };
     if (first) {
       EXPECT_THAT(testing::error_of(call),
                   ::testing::HasSubstr("rank 1 announces 9 bytes of gradients, 8 are the most"));

@@ -1,4 +1,4 @@
-#include "tests/parallel/random_network.h"
+#include "tests/parallel/random_costs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,7 +33,7 @@ std::vector<ParameterRange> random_buckets(int64_t elements, Rng& rng) {
 
 }  // namespace
 
-CostProfile random_network(uint64_t seed, int most_layers) {
+CostProfile random_costs(uint64_t seed, int most_layers) {
   Rng rng(seed, "network");
   CostProfile costs{.source = "random", .ranks = 1 + static_cast<int>(rng.next_below(8))};
   const uint64_t layers = 1 + rng.next_below(static_cast<uint64_t>(most_layers));

@@ -8,7 +8,7 @@
 namespace ndtrain::testing {
 
 // 1 to `most_layers` layers; some have no elements, some times are 0, and some latencies.
-CostProfile random_network(uint64_t seed, int most_layers);
+CostProfile random_costs(uint64_t seed, int most_layers);
 
 // Single layers, forward order; the same costs for all collectives but halves, which have half.
 CostProfile network(const std::vector<CostProfile::Layer>& layers, double alpha_s,

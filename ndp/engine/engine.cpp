@@ -11,7 +11,6 @@
 #include "ndp/engine/network_input.h"
 #include "ndp/engine/packed_crop.h"
 #include "ndp/engine/ring.h"
-#include "ndp/photos/verdict.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -58,14 +57,15 @@ class Pipeline {
  public:
   Pipeline(const Preprocess& preprocess, const BatchGrowth& growth, int ring, RingLevels* levels,
            const BatchPlans& network, const std::function<std::string(size_t)>& name,
-           const Engine::Open& open, const Engine::Crops* crops, const Engine::Crop& crop)
+           const Engine::Open& open, const Engine::Crops* crops, const EngineOptions& options)
       : preprocess_(preprocess),
         growth_(growth),
         levels_(levels),
         name_(name),
         open_(open),
         crops_(crops),
-        crop_(crop) {
+        crop_(options.crop),
+        decoder_(options.decoder ? *options.decoder : decoder_in_process()) {
     for (int i = 0; i < ring; ++i) free_.push(std::make_unique<Slot>(preprocess, network));
   }
 
@@ -198,7 +198,7 @@ class Pipeline {
     if (!s.files[i].ok()) return s.files[i].status();
     const std::string name = name_(s.items[i]);
     const Result<Image> crop = crop_ ? crop_(s.items[i], name, *s.files[i], cost)
-                                     : crop_photo(name, *s.files[i], preprocess_, cost);
+                                     : crop_photo(name, *s.files[i], preprocess_, cost, decoder_);
     if (!crop.ok()) return crop.status();
     if (crops_) crops_->keep(s.items[i], *crop);
     return put_timed(s, i, *crop);
@@ -218,6 +218,7 @@ class Pipeline {
   const Engine::Open& open_;
   const Engine::Crops* crops_;
   const Engine::Crop& crop_;
+  PhotoDecoder& decoder_;
   HandOff<SlotPtr> free_, loaded_, ready_;
   std::mutex mutex_;
   std::exception_ptr failure_;
@@ -238,40 +239,6 @@ void count(const Slot& s, EngineStats& stats) {
 }
 
 }  // namespace
-
-Result<Image> decode_photo(const std::string& name, std::string_view file,
-                           const DecodeOptions& options, PhotoCost& cost) {
-  const auto bytes = std::as_bytes(std::span(file));
-  const Verdict verdict = judge_photo(name, bytes);
-  if (verdict.state == PhotoState::kSkipped) return Status(Code::kUnsupported, verdict.reason);
-  if (verdict.state != PhotoState::kOk) return Status(Code::kCorrupt, verdict.reason);
-  const Stopwatch decoding;
-  Result<Decoded> decoded = decode(bytes, options);
-  cost.decode_s += decoding.seconds();
-  if (!decoded.ok()) return decoded.status();
-  cost.warnings += decoded->warnings;
-  return std::move(decoded->image);
-}
-
-Result<Image> crop_photo(const std::string& name, std::string_view file,
-                         const Preprocess& preprocess, PhotoCost& cost) {
-  const Result<Image> photo = decode_photo(name, file, decode_options(preprocess), cost);
-  if (!photo.ok()) return photo.status();
-  const Stopwatch resizing;
-  Image image = crop(*photo, preprocess);
-  cost.resize_s += resizing.seconds();
-  return image;
-}
-
-Status preprocess_photo(const std::string& name, std::string_view file,
-                        const Preprocess& preprocess, float* out, PhotoCost& cost) {
-  const Result<Image> image = crop_photo(name, file, preprocess, cost);
-  if (!image.ok()) return image.status();
-  const Stopwatch watch;
-  normalize(*image, preprocess, out);
-  cost.normalise_s += watch.seconds();
-  return {};
-}
 
 Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions options)
     : extractor_(extractor),
@@ -298,7 +265,7 @@ EngineStats Engine::run(std::span<const size_t> items,
     // A device with memory of its own reads one buffer while another is copied to it.
     const int buffers = options_.ring + (extractor_.device().shares_host_memory() ? 0 : 1);
     Pipeline pipeline(preprocess_, growth_, buffers, options_.levels, extractor_, name, open, crops,
-                      options_.crop);
+                      options_);
     pipeline.start(items);
     std::deque<Inference> given;  // at most two
     Stopwatch busy;               // the network, with the first of them

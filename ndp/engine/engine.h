@@ -15,11 +15,10 @@
 #include "framework/runtime/batch_plans.h"
 #include "ndp/engine/batch_growth.h"
 #include "ndp/engine/ring_levels.h"
+#include "ndp/photos/photo_decoder.h"
 #include "ndp/photos/preprocess.h"
 
 namespace ndtrain::ndp {
-
-struct PhotoCost;
 
 struct EngineOptions {
   // The most photos at a time. On a deterministic device as many; else as many as are worth it, by
@@ -34,6 +33,7 @@ struct EngineOptions {
   using Crop = std::function<Result<Image>(size_t item, const std::string& name,
                                            std::string_view file, PhotoCost& cost)>;
   Crop crop = {};
+  PhotoDecoder* decoder = nullptr;  // of all photos where there is no `crop`; null: this process
 };
 
 struct EngineStats {
@@ -94,21 +94,5 @@ class Engine {
   EngineOptions options_;
   BatchGrowth growth_;
 };
-
-// What one photo took: harmless decoder warnings, and seconds.
-struct PhotoCost {
-  int64_t warnings = 0;
-  double decode_s = 0, resize_s = 0, normalise_s = 0;
-};
-
-// The pixels of a photo file, once its content is what `name` says. Thread-safe.
-Result<Image> decode_photo(const std::string& name, std::string_view file,
-                           const DecodeOptions& options, PhotoCost& cost);
-// The same, cropped to what the network sees.
-Result<Image> crop_photo(const std::string& name, std::string_view file,
-                         const Preprocess& preprocess, PhotoCost& cost);
-// The same, normalised into `out` (preprocess.values() floats).
-Status preprocess_photo(const std::string& name, std::string_view file,
-                        const Preprocess& preprocess, float* out, PhotoCost& cost);
 
 }  // namespace ndtrain::ndp

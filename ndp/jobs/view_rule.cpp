@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "ndp/engine/engine.h"
 #include "ndp/jobs/augmented_photos.h"
 
 namespace ndtrain::ndp {
@@ -31,15 +30,15 @@ std::string ViewRule::id(int64_t view) const {
 
 Result<Image> crop_view(const std::string& name, std::string_view file, const Digest& photo,
                         const ViewRule& rule, int64_t view, const Preprocess& preprocess,
-                        PhotoCost& cost) {
-  const bool crops = rule.what.crop;
-  const DecodeOptions options = crops ? DecodeOptions() : decode_options(preprocess);
-  Result<Image> whole = decode_photo(name, file, options, cost);
-  if (!whole.ok()) return whole;
+                        PhotoCost& cost, PhotoDecoder& by) {
   const AugmentationDraw draw(rule.seed, view, number_of(photo));
-  return changed(rule.what, draw,
-                 crops ? crop(*whole, draw.box(whole->width, whole->height), preprocess)
-                       : crop(*whole, preprocess));
+  Result<Image> pixels = rule.what.crop ? decode_photo(name, file, {}, cost, by)
+                                        : crop_photo(name, file, preprocess, cost, by);
+  if (!pixels.ok()) return pixels;
+  if (rule.what.crop) {
+    *pixels = crop(*pixels, draw.box(pixels->width, pixels->height), preprocess);
+  }
+  return changed(rule.what, draw, std::move(*pixels));
 }
 
 std::vector<Digest> groups_of_views(const Digest& features, const ViewRule& rule) {

@@ -8,10 +8,9 @@
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
 #include "ndp/photos/augment.h"
+#include "ndp/photos/photo_decoder.h"
 
 namespace ndtrain::ndp {
-
-struct PhotoCost;
 
 // Augmentation in front of a cut: each photo to train on is changed at random in some fixed ways,
 // its views. What a view is follows from the photo's content, the seed and the view's number.
@@ -29,7 +28,7 @@ struct ViewRule {
 // crop_photo(). Thread-safe.
 Result<Image> crop_view(const std::string& name, std::string_view file, const Digest& photo,
                         const ViewRule& rule, int64_t view, const Preprocess& preprocess,
-                        PhotoCost& cost);
+                        PhotoCost& cost, PhotoDecoder& by = decoder_in_process());
 
 // Under which features of each view are kept in a SegmentStore, each under its photo's digest, so
 // that what is deleted finds them; `features`: under which they are of photos as they are. Any

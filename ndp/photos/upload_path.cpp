@@ -1,6 +1,7 @@
 #include "ndp/photos/upload_path.h"
 
 #include <algorithm>
+#include <span>
 
 #include "framework/core/fs.h"
 #include "ndp/photos/decode.h"
@@ -15,6 +16,11 @@ constexpr size_t kHexDigits = 2 * sizeof(Digest);
 std::string upload_path(const Digest& photo, std::string_view extension) {
   const std::string hex = to_hex(photo);
   return join(join(kUploadDirectory, hex.substr(0, 2)), hex + std::string(extension));
+}
+
+std::string upload_path_of(const Digest& photo, std::string_view file) {
+  const PhotoFormat format = sniff(std::as_bytes(std::span(file)));
+  return upload_path(photo, extension_for(can_decode(format) ? format : PhotoFormat::kJpeg));
 }
 
 bool is_upload_path(std::string_view path) {

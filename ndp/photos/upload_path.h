@@ -14,6 +14,9 @@ inline constexpr std::string_view kUploadDirectory = "uploads";
 // "uploads/5f/5f70….jpg"; `extension` has its dot.
 std::string upload_path(const Digest& photo, std::string_view extension);
 
+// The same by what the file holds; as a JPEG where this build does not read it.
+std::string upload_path_of(const Digest& photo, std::string_view file);
+
 // Whether a path ends in what upload_path() gives.
 bool is_upload_path(std::string_view path);
 

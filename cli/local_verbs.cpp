@@ -156,7 +156,8 @@ std::span<const Verb> local_bench_verbs() {
            "rotate\n",
            declare_bench_sparse, run_bench_sparse},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
-           "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode}};
+           "  ndtrain bench decode photos\n  ndtrain bench decode photos --sandbox --json\n",
+           declare_bench_decode, run_bench_decode}};
   return verbs;
 }
 

@@ -11,8 +11,11 @@
 #include "cli/unknown_verb.h"
 #include "cli/verb.h"
 #include "framework/core/error.h"
+#include "ndp/sandbox/decode_worker.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 int run(std::vector<std::string> words) {
@@ -20,6 +23,7 @@ int run(std::vector<std::string> words) {
     std::fputs(overview().c_str(), stderr);
     return kUsage;
   }
+  if (words[0] == kDecodeWorker) return serve_decoding();  // no verb: for this program alone
   if (words[0] == "--help" || words[0] == "-h") {
     std::fputs(overview().c_str(), stdout);
     return kOk;

@@ -66,6 +66,7 @@ void declare_store(ArgsSpec& args) {
       "only at the start (default: 600, on a network file system 60)",
       "SECONDS");
   args.flag("b,batch", "the most photos at a time", "N", "32");
+  declare_sandbox(args, "uploads, those that people upload; all, those of --photos too");
   declare_security(args);
   declare_http_security(args);
 }
@@ -134,6 +135,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
     throw UsageError("--rescan " + args.text("rescan") + ": from 0 to 1e9 seconds");
   }
   read_uploads(args, config.uploads);
+  config.sandbox = sandbox_of(args);
   config.version = NDT_VERSION;
   config.read_security = [&] { return security_of(context, args, LinkRole::kStore, config.tuner); };
   config.security = config.read_security();

@@ -119,6 +119,21 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
               "--insecure");
 }
 
+void declare_sandbox(ArgsSpec& args, const std::string& modes) {
+  args.flag("sandbox",
+            "which photos are decoded in processes of their own, which can do nothing else: " +
+                modes + "; or off",
+            "off|uploads|all", "uploads");
+}
+
+SandboxMode sandbox_of(const Args& args) {
+  try {
+    return sandbox_mode(args.required("sandbox"));
+  } catch (const Error& e) {
+    throw UsageError(std::string("--sandbox ") + e.what());
+  }
+}
+
 std::string name_of_role(const Args& args, const std::string& otherwise) {
   if (args.has("name")) {
     const std::string name = args.text("name");

@@ -10,6 +10,7 @@
 #include "cli/security_args.h"
 #include "cli/tuner_stores.h"
 #include "ndp/http/guard.h"
+#include "ndp/sandbox/upload_decoder.h"
 #include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::cli {
@@ -39,6 +40,10 @@ struct TunerOffers {
   std::function<Json(const JobSpec& spec)> plan = {};
 };
 void read_training(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner);
+
+// The flag --sandbox; `modes` says what uploads and all are of.
+void declare_sandbox(ArgsSpec& args, const std::string& modes);
+SandboxMode sandbox_of(const Args& args);  // throws UsageError
 
 // Of a job that is done: kQuarantined when stores or photos were left out.
 int exit_code_of_result(const Json& result);

@@ -17,6 +17,8 @@ using namespace tuner;
 
 namespace {
 
+constexpr const char* kSandboxed = "uploads, those that stores send; all, the Tuner's own too";
+
 void declare_cache(ArgsSpec& args) {
   args.flag("cache-bytes",
             "features of earlier jobs kept on disk, which stores need not send again (default: a "
@@ -60,6 +62,7 @@ void declare_tuner_serve(ArgsSpec& args) {
       "is seen, and relabel what a new version makes stale; several, one for a task and a "
       "collection, with commas between them",
       "RULE.toml");
+  declare_sandbox(args, kSandboxed);
   declare_security(args);
   declare_http_security(args);
   declare_computing(args);
@@ -73,6 +76,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.db = args.text("db");
   read_cache(args, config);
   config.jobs_at_once = jobs_at_once(args);
+  config.sandbox = sandbox_of(args);
   for (const std::string& rule : parts_of(args.list("watch"))) {
     config.watch.push_back(load_watch_rule(context.fs(), rule));
   }
@@ -109,6 +113,7 @@ void declare_finetune(ArgsSpec& args) {
   declare_cache(args);
   declare_training(args, "r,num_of_run");
   args.flag("dry-run", "with --controller: its decisions are logged, and nothing goes by them");
+  declare_sandbox(args, kSandboxed);
   declare_security(args);
   declare_computing(args);
   declare_seed(args);
@@ -124,6 +129,7 @@ int run_finetune(Context& context, const Args& args) {
   config.security = config.read_security();
   read_leading(args, config);
   read_cache(args, config);
+  config.sandbox = sandbox_of(args);
   const ModelFile model = load_model(context.fs(), args.required("model"));
   Devices devices(context.device_name(), context.device_options());
   TunerDaemon tuner(config, devices, context.fs(), context.clock());

@@ -56,6 +56,14 @@ std::unique_ptr<KeptFeatures> kept_features(const TunerConfig& config, Fs& fs, C
   return std::make_unique<KeptFeatures>(fs, clock, state.file("features"), config.cache_bytes);
 }
 
+// Null: no sandbox.
+std::unique_ptr<UploadDecoder> decoder_of(const TunerConfig& config) {
+  if (config.sandbox == SandboxMode::kOff) return nullptr;
+  DecoderPool::Config pool = config.pool;
+  pool.workers = static_cast<size_t>(shared_threads().threads());
+  return std::make_unique<UploadDecoder>(config.sandbox, pool, "photos that stores send");
+}
+
 }  // namespace
 
 struct TunerDaemon::Parts {
@@ -68,7 +76,9 @@ struct TunerDaemon::Parts {
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
         me(state.next_term(random_bits()).or_throw()),
         features(kept_features(config, fs, clock, state)),
-        works({fs, clock, devices, models, &members, features.get()}, versions, labels),
+        decoder(decoder_of(config)),
+        works({fs, clock, devices, models, &members, features.get(), decoder.get()}, versions,
+              labels),
         net(config.security),
         server(
             LinkServer::listen(config.listen, config.security, events, &member_events).or_throw()),
@@ -321,6 +331,7 @@ struct TunerDaemon::Parts {
   std::string labels;   // url
   const TunerIdentity me;
   const std::unique_ptr<KeptFeatures> features;  // null: none are kept
+  const std::unique_ptr<UploadDecoder> decoder;  // null: no sandbox
   DefaultJobFactory works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }, &guard.audit()};
   GroupNet net;

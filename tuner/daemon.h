@@ -11,6 +11,7 @@
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
 #include "ndp/http/guard.h"
+#include "ndp/sandbox/upload_decoder.h"
 #include "ndp/wire/link_security.h"
 #include "tuner/jobs/job_conflict.h"
 #include "tuner/jobs/job_spec.h"
@@ -31,6 +32,10 @@ struct TunerConfig {
   std::string db;                                  // labels; "": sqlite:STATE/labels.db
   bool keep_features = true;                       // for later jobs,
   int64_t cache_bytes = 0;                         // so many bytes; 0: a tenth of the volume
+  // Which photos are decoded in processes of their own, as many as threads decode, and how: files
+  // that stores send count as uploads; see PipeStoreConfig.
+  SandboxMode sandbox = SandboxMode::kOff;
+  DecoderPool::Config pool = {};
   LinkSecurity security = {};
   HttpSecurity http_security = {};
   // Read both anew while it serves (SecurityReload); empty: they stay. Throw Error.

@@ -1,9 +1,8 @@
 #include "ndp/jobs/thumbnail.h"
 
 #include "framework/core/limits.h"
-#include "ndp/photos/decode.h"
 #include "ndp/photos/encode.h"
-#include "ndp/photos/preprocess.h"
+#include "ndp/photos/photo_decoder.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -27,15 +26,21 @@ std::string base64(std::string_view bytes) {
 
 }  // namespace
 
-Result<std::string> thumbnail(std::string_view file) {
-  const Result<Decoded> photo = decode(std::as_bytes(std::span(file)), {.min_shorter_side = kSide});
+Result<std::string> thumbnail(const DecodeThumbnail& decode) {
+  const Result<Image> photo =
+      decode({.min_shorter_side = kSide}, {.img_size = kSide, .resize = kSide});
   if (!photo.ok()) return photo.status();
-  return encode_jpeg(crop(photo->image, {.img_size = kSide, .resize = kSide}), kQuality);
+  return encode_jpeg(*photo, kQuality);
 }
 
 std::string thumbnail_uri(Fs& fs, const std::string& path) {
   const Result<std::string> file = fs.read(path, limits::kPhotoFile);
-  const Result<std::string> small = file.ok() ? thumbnail(*file) : file.status();
+  if (!file.ok()) return "";
+  const Result<std::string> small =
+      thumbnail([&](const DecodeOptions& options, const Preprocess& crop) {
+        PhotoCost cost;
+        return decoder_in_process().decode("", *file, options, &crop, cost);
+      });
   return small.ok() ? "data:image/jpeg;base64," + base64(*small) : "";
 }
 

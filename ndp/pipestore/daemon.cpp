@@ -69,6 +69,11 @@ struct PipeStoreDaemon::Parts {
         upload_host(config.http_security.tls() ? host_of(config.http) : ""),
         link_certificates(link_files(config), config.security),
         http_certificates(http_files(config), config.http_security) {
+    if (config.sandbox != SandboxMode::kOff) {
+      DecoderPool::Config pool = config.pool;
+      pool.workers = static_cast<size_t>(shared_threads().threads());
+      decoder = std::make_unique<UploadDecoder>(config.sandbox, pool);
+    }
     const std::vector<PipeStoreConfig> all = stores_of(config);
     for (size_t i = 0; i < all.size(); ++i) {
       collections.push_back(all[i].collection);
@@ -78,6 +83,7 @@ struct PipeStoreDaemon::Parts {
                                       .clock = clock,
                                       .extractors = extractors,
                                       .upload_priority = upload_priority,
+                                      .decoder = decoder.get(),
                                       .dial = dial(config, i, all.size()),
                                       .wake = [this] { events.wake(); },
                                       .http = [this] { return http_for_people(); },
@@ -212,7 +218,21 @@ struct PipeStoreDaemon::Parts {
     m.gauge("ndtrain_upload_extractors",
             "Extractors in memory that label uploads; tasks and collections share them", {},
             static_cast<double>(extractors.held()));
+    if (decoder) add_sandbox(m);
     return m.text();
+  }
+
+  void add_sandbox(MetricsText& m) const {
+    const DecoderPool::Counts counts = decoder->pool().counts();
+    m.counter("ndtrain_sandbox_photos_total", "Photos that were decoded in the sandbox, or refused",
+              {}, static_cast<double>(counts.photos));
+    m.gauge("ndtrain_sandbox_workers", "Processes of the sandbox", {},
+            static_cast<double>(counts.alive));
+    for (const WorkerEnd end : kWorkerEnds) {
+      m.counter("ndtrain_sandbox_stopped_total", "Processes of the sandbox that a photo ended",
+                {{"why", std::string(name_of(end))}},
+                static_cast<double>(counts.ended[static_cast<size_t>(end)]));
+    }
   }
 
   void turn() {
@@ -243,6 +263,7 @@ struct PipeStoreDaemon::Parts {
   SecurityReload<HttpSecurity> http_certificates;
   LinkEvents<wire::ToStore> events;
   UploadPriority upload_priority;
+  std::unique_ptr<UploadDecoder> decoder;  // null: no sandbox
   SharedExtractors extractors;
   std::vector<std::string> collections;
   std::vector<std::unique_ptr<HostedStore>> stores;

@@ -12,6 +12,7 @@
 #include "framework/runtime/devices.h"
 #include "ndp/http/guard.h"
 #include "ndp/pipestore/uploads.h"
+#include "ndp/sandbox/upload_decoder.h"
 #include "ndp/wire/link_security.h"
 
 namespace ndtrain::ndp {
@@ -44,6 +45,10 @@ struct PipeStoreConfig {
   bool watch = true;    // the photo directory, for photos to label; else jobs alone look there
   // Between looks at all of it, in seconds; 0: none but the first. Absent: as its volume asks for.
   std::optional<double> rescan = {};
+  // Which photos are decoded in processes of their own, as many as threads decode, and how: by the
+  // program that `pool` names, which is this one where it serves decoding (decode_worker.h).
+  SandboxMode sandbox = SandboxMode::kOff;
+  DecoderPool::Config pool = {};
   UploadConfig uploads = {};  // directory, batch and compress_crops are those above
   LinkSecurity security = {};
   HttpSecurity http_security = {};

@@ -120,6 +120,7 @@ UploadConfig HostedStore::upload_config(const PipeStoreConfig& config) {
   upload.collection = config.collection;
   upload.state = config.state;
   upload.compress_crops = config.compress_crops;
+  upload.decoder = shared_.decoder;
   upload.trash = &trash_;
   upload.forget = shared_.forget;
   upload.online.batch = static_cast<size_t>(config.batch);
@@ -140,7 +141,8 @@ PhotoRowConfig HostedStore::row_config(const PipeStoreConfig& config) {
                       .uploads = log_.get(),
                       .trash = &trash_,
                       .forget = [this](auto deleted) { return uploads_->forget(deleted); },
-                      .upload_priority = &shared_.upload_priority};
+                      .upload_priority = &shared_.upload_priority,
+                      .decoder = shared_.decoder};
   if (config.watch) rows.found = [this](auto found) { return uploads_->take_in(found); };
   return rows;
 }
@@ -204,7 +206,7 @@ void HostedStore::put_in_force(const std::string& task) {
     model->extractor = bytes_of(*v.extractor);
     if (v.head) model->head = bytes_of(*v.head);
     const Device& device = shared_.devices.get(false);
-    const EngineOptions options{.batch = batch_};
+    const EngineOptions options{.batch = batch_, .decoder = shared_.decoder};
     const bool whole = !v.head;
     const auto extractor = shared_.extractors.get(model->extractor, whole, [&] {
       return std::make_shared<Extractor>(load_model(shared_.fs, file), whole, device, options);

@@ -29,6 +29,7 @@ class HostedStore {
     Clock& clock;
     SharedExtractors& extractors;
     UploadPriority& upload_priority;
+    PhotoDecoder* decoder;  // see UploadConfig
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
     std::function<void()> wake;         // there is something to do; any thread
     std::function<std::string()> http;  // where people reach it; see wire::Space

@@ -35,7 +35,7 @@ PhotoJobRows::PhotoJobRows(const Ports& ports, What what)
   options.crop = [this](size_t item, const std::string& name, std::string_view file,
                         PhotoCost& cost) {
     return crop_view(name, file, photo(view_.places[item]).digest, what_.views, view_.number,
-                     what_.network->preprocess(), cost);
+                     what_.network->preprocess(), cost, ports_.config.decoding());
   };
   view_engine_ = std::make_unique<Engine>(what_.network->plans(), what_.network->preprocess(),
                                           std::move(options));
@@ -53,7 +53,7 @@ Result<JobRows::Made> PhotoJobRows::make(std::span<const size_t> places) {
       default: {
         CropCache kept(ports_.cache, what_.preprocess, ports_.config.compress_crops);
         return crop_rows(ports_.files, *what_.photos, places, kept, what_.preprocess,
-                         what_.job.rows() == wire::Job::PACKED_CROPS);
+                         ports_.config.decoding(), what_.job.rows() == wire::Job::PACKED_CROPS);
       }
     }
   });

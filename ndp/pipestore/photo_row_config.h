@@ -40,7 +40,10 @@ struct PhotoRowConfig {
   std::function<Status(std::span<const FoundPhoto>)> found = {};
   UploadPriority* upload_priority = nullptr;  // to those who upload
 
-  EngineOptions engine() const { return {.batch = batch, .levels = ring}; }
+  PhotoDecoder* decoder = nullptr;  // of all photos; null: this process decodes them
+
+  EngineOptions engine() const { return {.batch = batch, .levels = ring, .decoder = decoder}; }
+  PhotoDecoder& decoding() const { return decoder ? *decoder : decoder_in_process(); }
 };
 
 }  // namespace ndtrain::ndp

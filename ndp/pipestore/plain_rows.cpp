@@ -24,7 +24,7 @@ std::string compressed(const std::string& bytes) {
 
 JobRows::Made crop_rows(const PhotoInventory& files, const StoreInventory& photos,
                         std::span<const size_t> places, CropCache& kept,
-                        const Preprocess& preprocess, bool packed) {
+                        const Preprocess& preprocess, PhotoDecoder& decoder, bool packed) {
   JobRows::Made made;
   std::vector<std::string> rows(places.size());
   std::vector<std::string> reasons(places.size());
@@ -37,7 +37,7 @@ JobRows::Made crop_rows(const PhotoInventory& files, const StoreInventory& photo
             if (std::optional<Image> crop = kept.get(photo.digest)) return std::move(*crop);
             const Result<std::string> file = files.read(photo);
             if (!file.ok()) return file.status();
-            Result<Image> made_now = crop_photo(photo.path, *file, preprocess, costs[i]);
+            Result<Image> made_now = crop_photo(photo.path, *file, preprocess, costs[i], decoder);
             if (made_now.ok()) kept.put(photo.digest, *made_now);
             return made_now;
           }();

@@ -9,10 +9,10 @@
 
 namespace ndtrain::ndp {
 
-// From `kept` where they are, else from the photos, then kept. `packed`: by zstd.
+// From `kept` where they are, else from the photos by `decoder`, then kept. `packed`: by zstd.
 JobRows::Made crop_rows(const PhotoInventory& files, const StoreInventory& photos,
                         std::span<const size_t> places, CropCache& kept,
-                        const Preprocess& preprocess, bool packed);
+                        const Preprocess& preprocess, PhotoDecoder& decoder, bool packed);
 
 JobRows::Made file_rows(const PhotoInventory& files, const StoreInventory& photos,
                         std::span<const size_t> places);

@@ -120,14 +120,26 @@ HttpAdmission admit(Uploads& uploads, const HttpRequest& request, int64_t bytes)
 }
 
 // What browsers cannot show, HEIC and TIFF, they get as a JPEG; its bytes are not the photo's.
-HttpResponse image(const Result<std::string>& file) {
+HttpResponse image(Uploads& uploads, const Digest& id) {
+  Result<std::string> file = uploads.read(id);
   if (!file.ok()) return refused(file.status());
-  const auto bytes = std::as_bytes(std::span(*file));
-  const PhotoFormat format = sniff(bytes);
-  if (browsers_show(format)) return {.body = *file, .type = std::string(media_type(format))};
-  const Result<Decoded> photo = decode(bytes);
+  const PhotoFormat format = sniff(std::as_bytes(std::span(*file)));
+  if (browsers_show(format)) {
+    return {.body = std::move(*file), .type = std::string(media_type(format))};
+  }
+  const Result<Image> photo = uploads.decode(id, *file, {}, nullptr);
   if (!photo.ok()) return refused(photo.status());
-  return {.body = encode_jpeg(photo->image), .type = "image/jpeg"};
+  return {.body = encode_jpeg(*photo), .type = "image/jpeg"};
+}
+
+HttpResponse small_image(Uploads& uploads, const Digest& id) {
+  const Result<std::string> file = uploads.read(id);
+  if (!file.ok()) return refused(file.status());
+  Result<std::string> small = thumbnail([&](const DecodeOptions& options, const Preprocess& crop) {
+    return uploads.decode(id, *file, options, &crop);
+  });
+  if (!small.ok()) return refused(small.status());
+  return {.body = std::move(*small), .type = "image/jpeg"};
 }
 
 HttpResponse say(Uploads& uploads, const Digest& id, const HttpRequest& request) {
@@ -160,12 +172,11 @@ HttpResponse remove(Uploads& uploads, const Digest& id) {
 Digest id_in(const HttpRequest& request) { return digest_from_hex(request.captures.at(0)); }
 
 HttpResponse picture(Uploads& uploads, const HttpRequest& request) {
-  return image(uploads.read(id_in(request)));
+  return image(uploads, id_in(request));
 }
 
 HttpResponse small_picture(Uploads& uploads, const HttpRequest& request) {
-  const Result<std::string> file = uploads.read(id_in(request));
-  return image(file.ok() ? thumbnail(*file) : file.status());
+  return small_image(uploads, id_in(request));
 }
 
 std::string label_before(const HostedCollections& collections, const HttpRequest& request) {

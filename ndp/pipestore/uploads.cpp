@@ -38,6 +38,7 @@ Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& lo
                  SegmentStore& cache, std::unique_ptr<Catalogue> catalogue,
                  UploadPriority& upload_priority, std::function<void()> changed)
     : config_(config),
+      decoder_(config_.decoder ? *config_.decoder : decoder_in_process()),
       fs_(fs),
       photos_(fs, config.photos, config.state),
       clock_(clock),
@@ -116,9 +117,7 @@ bool Uploads::within_quota(const std::string& client) {
 Result<Uploads::Photo> Uploads::add(const std::string& file) {
   const Digest id = sha256(file);
   const std::string hex = to_hex(id);
-  const PhotoFormat format = sniff(std::as_bytes(std::span(file)));
-  const std::string path =
-      upload_path(id, extension_for(can_decode(format) ? format : PhotoFormat::kJpeg));
+  const std::string path = upload_path_of(id, file);
   const Busy alone(*this, id);
   const std::optional<UploadLog::Known> known = log_.find(id);
   if (known && known->removed) {
@@ -153,7 +152,7 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
 
 Result<std::string> Uploads::feature(const std::string& file, OnlineModel& model) {
   Network& n = *model.network;
-  const Result<std::string> pixels = crop("the photo", file, n.preprocess());
+  const Result<std::string> pixels = crop(upload_path_of(sha256(file), file), file, n.preprocess());
   if (!pixels.ok()) return pixels.status();
   const std::string_view crops[] = {*pixels};
   const std::lock_guard alone(n.running());
@@ -224,7 +223,7 @@ Result<std::string> Uploads::crop(const std::string& name, const std::string& fi
   const std::unique_ptr<std::counting_semaphore<>, void (*)(std::counting_semaphore<>*)> slot(
       &decoders_, [](std::counting_semaphore<>* s) { s->release(); });
   PhotoCost cost;
-  const Result<Image> image = crop_photo(name, file, preprocess, cost);
+  const Result<Image> image = crop_photo(name, file, preprocess, cost, decoder_);
   if (image.ok()) {
     return std::string(reinterpret_cast<const char*>(image->rgb.data()), image->rgb.size());
   }
@@ -321,6 +320,16 @@ Result<std::string> Uploads::read(const Digest& id) {
   const Result<std::vector<std::string>> paths = shown(id);
   if (!paths.ok()) return paths.status();
   return fs_.read(photos_.file_of(paths->front()), limits::kPhotoFile);
+}
+
+// One of the photo directory may have a wrong name and be looked at all the same.
+Result<Image> Uploads::decode(const Digest& id, std::string_view file, const DecodeOptions& options,
+                              const Preprocess* crop) {
+  const Result<std::vector<std::string>> paths = shown(id);
+  if (!paths.ok()) return paths.status();
+  const auto uploaded = std::ranges::find_if(*paths, is_upload_path);
+  PhotoCost cost;
+  return decoder_.decode(uploaded == paths->end() ? "" : *uploaded, file, options, crop, cost);
 }
 
 Result<Uploads::Photo> Uploads::say(const Digest& id, const std::string& truth,

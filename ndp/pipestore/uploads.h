@@ -21,6 +21,7 @@
 
 #include "framework/core/clock.h"
 #include "ndp/photos/catalogue.h"
+#include "ndp/photos/photo_decoder.h"
 #include "ndp/pipestore/cache_writer.h"
 #include "ndp/pipestore/found_photo.h"
 #include "ndp/pipestore/online_labeler.h"
@@ -43,7 +44,8 @@ struct UploadConfig {
   bool compress_crops = false;
   // What others keep of deleted photos goes; durable on return. On a thread of Uploads.
   std::function<Status(const std::set<Digest>&)> forget = {};
-  StoreTrash* trash = nullptr;  // photos in it are not shown; null: there is none
+  PhotoDecoder* decoder = nullptr;  // of all photos; null: this process decodes them
+  StoreTrash* trash = nullptr;      // photos in it are not shown; null: there is none
   OnlineLabeler::Options online = {};
 };
 
@@ -96,6 +98,10 @@ class Uploads {
   // the trash.
   Result<Photo> find(const Digest& id, std::string_view task = kDefaultTask);
   Result<std::string> read(const Digest& id);
+  // Of a file that read() gave: its pixels as PhotoDecoder has them, whatever the photo's name
+  // says.
+  Result<Image> decode(const Digest& id, std::string_view file, const DecodeOptions& options,
+                       const Preprocess* crop);
   Result<Photo> say(const Digest& id, const std::string& truth,
                     std::string_view task = kDefaultTask);
   Status remove(const Digest& id);
@@ -159,6 +165,7 @@ class Uploads {
   void forget_traces(const std::set<Digest>& erased);
 
   const UploadConfig config_;
+  PhotoDecoder& decoder_;
   Fs& fs_;
   const StorePhotos photos_;
   Clock& clock_;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "framework/core/fsync.h"
 #include "framework/passes/inference.h"
 #include "models/zoo.h"
@@ -33,6 +35,17 @@ TEST(PhotoRowProducerDeathTest, AnFsyncThatFailsWhenItEndsEndsTheProcess) {
   };
   EXPECT_EXIT(end(), ::testing::ExitedWithCode(kFsyncFailedStatus), "fsync");
 }
+
+// In this process.
+class CountingDecoder final : public PhotoDecoder {
+ public:
+  Result<Image> decode(const std::string& name, std::string_view file, const DecodeOptions& options,
+                       const Preprocess* crop, PhotoCost& cost) override {
+    ++photos;
+    return decoder_in_process().decode(name, file, options, crop, cost);
+  }
+  std::atomic<int> photos = 0;
+};
 
 class PhotoViewRows : public ::testing::Test {
  protected:
@@ -76,11 +89,14 @@ class PhotoViewRows : public ::testing::Test {
   ModelFile model_{.model = build_model("tinynet", {.classes = 3, .img_size = kSide})};
   const ViewRule rule_{.what = {.crop = true, .flip = true}, .seed = 5, .views = kViews};
   wire::Job job_;
-  PhotoRowProducer store_{
-      {.photos = root_.at("photos"), .cache = root_.at("cache"), .cache_bytes = 1 << 24},
-      devices_,
-      real_fs(),
-      system_clock()};
+  CountingDecoder decoder_;
+  PhotoRowProducer store_{{.photos = root_.at("photos"),
+                           .cache = root_.at("cache"),
+                           .cache_bytes = 1 << 24,
+                           .decoder = &decoder_},
+                          devices_,
+                          real_fs(),
+                          system_clock()};
   std::shared_ptr<const StoreInventory> photos_;
 };
 
@@ -109,6 +125,23 @@ TEST_F(PhotoViewRows, AreAllViewsOfAPhotoOneAfterTheOtherAndAreKept) {
           << "deleting the photo finds it";
     }
   }
+}
+
+TEST_F(PhotoViewRows, AndAllOtherRowsAreDecodedByTheStoresDecoder) {
+  const size_t places[] = {0, 1, 2};
+  (void)open(job_)->make_views(places).or_throw();
+  EXPECT_EQ(decoder_.photos, 3 * kViews);
+  wire::Job plain = job_;
+  plain.clear_views();
+  (void)open(plain)->make(places).or_throw();
+  EXPECT_EQ(decoder_.photos, 3 * kViews + 3);
+  wire::Job crops;
+  crops.set_rows(wire::Job::CROPS);
+  for (const auto& [key, value] : to_metadata({.img_size = 8, .resize = 9})) {
+    (*crops.mutable_preprocessing())[key] = value;
+  }
+  (void)open(crops)->make(places).or_throw();
+  EXPECT_EQ(decoder_.photos, 3 * kViews + 6);
 }
 
 TEST_F(PhotoViewRows, OfAPhotoThatCannotBeReadAreBadOnce) {

@@ -8,6 +8,7 @@
 #include "framework/core/finite.h"
 #include "framework/passes/inference.h"
 #include "ndp/engine/crops.h"
+#include "ndp/photos/upload_path.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -26,10 +27,11 @@ std::optional<std::string> unpack(std::string_view packed, size_t size) {
 
 }  // namespace
 
-TunerExtractor::TunerExtractor(const ModelFile& extractor, const Device& device, Spool& spool)
+TunerExtractor::TunerExtractor(const ModelFile& extractor, const Device& device, Spool& spool,
+                               PhotoDecoder* decoder)
     : model_(extractor),
       plans_([this](int64_t b) { return inference_graph(model_.model, b); }, device, kExtractBatch),
-      engine_(plans_, model_.preprocess, {.batch = kExtractBatch}),
+      engine_(plans_, model_.preprocess, {.batch = kExtractBatch, .decoder = decoder}),
       spool_(spool) {}
 
 Status TunerExtractor::put(const Item& item, const std::vector<Tensor>& outputs, size_t row,
@@ -114,7 +116,7 @@ Result<std::vector<RowIngest::BadRow>> ExtractingSink::keep(std::span<const RowI
   }
   auto unread = rows_ == wire::Job::FILES
                     ? extractor_.photos(
-                          items, [&](size_t i) { return to_hex(items[i].photo).substr(0, 12); },
+                          items, [&](size_t i) { return upload_path_of(items[i].photo, what[i]); },
                           [&](size_t i) { return Result<std::string>(std::string(what[i])); })
                     : extractor_.crops(items, what);
   if (!unread.ok()) return unread.status();

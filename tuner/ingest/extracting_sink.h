@@ -16,8 +16,9 @@ using namespace ndp;
 // The frozen part, ready to run. One thread.
 class TunerExtractor {
  public:
-  // `spool` must outlive it.
-  TunerExtractor(const ModelFile& extractor, const Device& device, Spool& spool);
+  // `spool` and `decoder` must outlive it; null: this process decodes photos.
+  TunerExtractor(const ModelFile& extractor, const Device& device, Spool& spool,
+                 PhotoDecoder* decoder);
 
   const Preprocess& preprocess() const { return model_.preprocess; }
 

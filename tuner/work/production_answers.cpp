@@ -141,7 +141,7 @@ bool ProductionAnswers::run(uint32_t run) {
   if (run != 0) return true;
   const Device& device = context_.devices.get(spec_.deterministic);
   if (spec_.mode == JobMode::kIdeal) {
-    TunerExtractor extractor(extractor_, device, *spool_);
+    TunerExtractor extractor(extractor_, device, *spool_, context_.decoder);
     extract_here(context_.fs, extractor, *spool_, local_, *manifest_, run, progress_);
   }
   std::vector<Digest> photos;

@@ -1,0 +1,29 @@
+// What a process that decodes photos of strangers gives up before it sees the first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "framework/core/status.h"
+
+namespace ndtrain::ndp {
+
+struct ConfinementLimits {
+  int64_t memory = 0;       // bytes of address space beyond what the process has
+  int64_t cpu_seconds = 0;  // of the process, in all
+  // Off only where a test looks at what remains without it.
+  bool filter = true, landlock = true;
+};
+
+struct Confinement {
+  int landlock = 0;                       // its version; 0: none
+  bool filter = false, memory = false;    // are in force
+  std::vector<std::string> missing = {};  // what is not, and why: "Landlock (…)"
+};
+
+// Confines this process for good; `socket` is what it may go on reading and writing. One thread
+// may be running. kIo: what every kernel has could not be set.
+Result<Confinement> confine(int socket, const ConfinementLimits& limits);
+
+}  // namespace ndtrain::ndp

@@ -1,5 +1,7 @@
 #include "framework/onnx/control_flow.h"
 
+#include <algorithm>
+
 #include "framework/core/limits.h"
 
 namespace ndtrain {
@@ -57,12 +59,91 @@ class Folded {
       if (k < carried) {
         copy(values[k], n_.outputs[k]);
       } else {
-        stack(scans[k - carried], n_.outputs[k]);
+        stack(scans[k - carried], 0, n_.outputs[k]);
       }
     }
   }
 
+  // The states come first, among its inputs and outputs and the body's.
+  void scan() {
+    const OnnxGraph& body = graph("body");
+    const int64_t number = n_.attrs.has("num_scan_inputs") ? n_.attrs.i("num_scan_inputs") : 0;
+    const size_t inputs = n_.inputs.size(), scanned = static_cast<size_t>(number);
+    if (n_.opset < 9) throw Error("is of opset ", n_.opset, ", which scans each image by itself");
+    if (number < 1 || scanned > inputs || body.inputs.size() != inputs ||
+        body.outputs.size() < inputs - scanned) {
+      throw Error("its body has ", body.inputs.size(), " inputs and ", body.outputs.size(),
+                  " outputs, it has ", inputs, " inputs of which num_scan_inputs ", scanned,
+                  " are scanned");
+    }
+    check_outputs(body.outputs.size());
+    const size_t states = inputs - scanned;
+    std::vector<std::string> values(n_.inputs.begin(),
+                                    n_.inputs.begin() + static_cast<int64_t>(states));
+    std::vector<std::vector<std::string>> scans(body.outputs.size() - states);
+    run_scan(body, values, scans);
+    for (size_t k = 0; k < n_.outputs.size(); ++k) {
+      if (k < states) {
+        copy(values[k], n_.outputs[k]);
+        continue;
+      }
+      std::vector<std::string>& parts = scans[k - states];
+      if (of_each("scan_output_directions", k - states) != 0) std::ranges::reverse(parts);
+      stack(parts, of_each("scan_output_axes", k - states), n_.outputs[k]);
+    }
+  }
+
  private:
+  // An attribute with a number for each, or none, which is 0 for each.
+  int64_t of_each(const char* attribute, size_t i) const {
+    if (!n_.attrs.has(attribute)) return 0;
+    const Ints& all = n_.attrs.ints(attribute);
+    if (i >= all.size()) throw Error(attribute, " has only ", all.size(), " numbers");
+    return all[i];
+  }
+
+  // How long input `name` is along an axis.
+  int64_t extent(const std::string& name, int64_t axis) {
+    const std::string shape = fresh("shape"), extent = fresh("extent");
+    add("Shape", {name}, shape);
+    add("Gather", {shape, number(Tensor::i64({axis}))}, extent);
+    return known(extent, "how long what it scans is").to_ints()[0];
+  }
+
+  void run_scan(const OnnxGraph& body, std::vector<std::string>& values,
+                std::vector<std::vector<std::string>>& scans) {
+    const size_t states = values.size();
+    const int64_t rounds = extent(n_.inputs[states], of_each("scan_input_axes", 0));
+    for (size_t k = states + 1; k < n_.inputs.size(); ++k) {
+      const int64_t other = extent(n_.inputs[k], of_each("scan_input_axes", k - states));
+      if (other != rounds) throw Error("scans ", rounds, " and ", other, " parts at once");
+    }
+    if (rounds > limits::kLoopTrips) throw Error("runs more than ", limits::kLoopTrips, " times");
+    Names names = weights(body);
+    for (int64_t i = 0; i < rounds; ++i) {
+      for (size_t k = 0; k < body.inputs.size(); ++k) {
+        names[body.inputs[k].name] = k < states ? values[k] : slice(k, k - states, i, rounds);
+      }
+      const std::vector<std::string> results = put(body, names);
+      for (size_t k = 0; k < results.size(); ++k) {
+        if (k < states) {
+          values[k] = results[k];
+        } else {
+          scans[k - states].push_back(results[k]);
+        }
+      }
+    }
+  }
+
+  // What round `i` reads of input `k`, the m-th that is scanned.
+  std::string slice(size_t k, size_t m, int64_t i, int64_t rounds) {
+    const int64_t at = of_each("scan_input_directions", m) != 0 ? rounds - 1 - i : i;
+    const std::string part = fresh("part");
+    add("Gather", {n_.inputs[k], number(Tensor::of<int64_t>(DType::kI64, Shape{}, {at}))}, part,
+        {{"axis", of_each("scan_input_axes", m)}});
+    return part;
+  }
+
   void run(const OnnxGraph& body, std::vector<std::string>& values,
            std::vector<std::vector<std::string>>& scans) {
     const int64_t most = trips();
@@ -172,17 +253,17 @@ class Folded {
     if (!to.empty()) add("Identity", {from}, to);
   }
 
-  // One behind the other along a new first axis.
-  void stack(const std::vector<std::string>& parts, const std::string& to) {
+  // One behind the other along a new axis.
+  void stack(const std::vector<std::string>& parts, int64_t axis, const std::string& to) {
     if (to.empty()) return;
     if (parts.empty()) throw Error("runs no time, so that the shape of ", to, " is not known");
-    const std::string axes = number(Tensor::i64({0}));
+    const std::string axes = number(Tensor::i64({axis}));
     std::vector<std::string> rows;
     for (const std::string& part : parts) {
       rows.push_back(fresh("row"));
       add("Unsqueeze", {part, axes}, rows.back());
     }
-    add("Concat", rows, to, {{"axis", int64_t{0}}});
+    add("Concat", rows, to, {{"axis", axis}});
   }
 
   const OnnxNode& n_;
@@ -192,12 +273,14 @@ class Folded {
 }  // namespace
 
 bool is_control_flow(const OnnxNode& n) {
-  return n.domain.empty() && (n.op == "If" || n.op == "Loop");
+  return n.domain.empty() && (n.op == "If" || n.op == "Loop" || n.op == "Scan");
 }
 
 void unfold(const OnnxNode& n, Unfolding& to) {
   if (n.op == "If") {
     Folded(n, to).branch();
+  } else if (n.op == "Scan") {
+    Folded(n, to).scan();
   } else {
     Folded(n, to).loop();
   }

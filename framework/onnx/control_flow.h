@@ -1,5 +1,5 @@
-// If and Loop as the nodes that run, where neither an input nor the batch decides which: a graph
-// has one order.
+// If, Loop and Scan as the nodes that run, where neither an input nor the batch decides which: a
+// graph has one order.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,11 @@ class Unfolding {
   virtual const Tensor* known(const std::string& value) = 0;
 };
 
-// Whether `n` is one of the two.
+// Whether `n` is one of the three.
 bool is_control_flow(const OnnxNode& n);
 
-// Throws Error saying why where it cannot be done; a Loop runs at most limits::kLoopTrips times.
+// Throws Error saying why where it cannot be done; a Loop or Scan runs at most
+// limits::kLoopTrips times.
 void unfold(const OnnxNode& n, Unfolding& to);
 
 }  // namespace ndtrain

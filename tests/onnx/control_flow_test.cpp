@@ -1,4 +1,4 @@
-// If and Loop: what is folded, and what is refused.
+// If, Loop and Scan: what is folded, and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -184,6 +184,57 @@ TEST(Loop, OfUnknownLengthIsRefused) {
   // Told as a constant it is known.
   EXPECT_THAT(run_model(import_proto(m, {.inputs = {{"rounds", {2}}}}), {kPair})[0].to_doubles(),
               ElementsAre(-3, 6));
+}
+
+// v = v + a row of x along `axis`, and v of each round, from the first row to the last or the other
+// way.
+onnx::ModelProto scanning(int64_t axis, int64_t reversed) {
+  onnx::ModelProto m = empty_model();
+  add_input(m, "v0", {-1, 2});
+  add_input(m, "x", {-1, 3, 2});
+  onnx::NodeProto& n = add_node(m, "Scan", {"v0", "x"}, {"v", "all"});
+  set_int(n, "num_scan_inputs", 1);
+  set_ints(n, "scan_input_axes", {axis});
+  set_ints(n, "scan_output_axes", {1});
+  if (reversed != 0) {
+    set_ints(n, "scan_input_directions", {1});
+    set_ints(n, "scan_output_directions", {1});
+  }
+  onnx::GraphProto& body = graph(n, "body");
+  for (const char* name : {"before", "row"}) body.add_input()->set_name(name);
+  add(body, "Add", {"before", "row"}, {"after"});
+  for (int k = 0; k < 2; ++k) body.add_output()->set_name("after");
+  add_output(m, "v");
+  add_output(m, "all");
+  return m;
+}
+
+TEST(Scan, IsUnrolledInEitherDirection) {
+  const std::vector<Tensor> x = {floats({1, 2}, {10, 20}), floats({1, 3, 2}, {1, 2, 3, 4, 5, 6})};
+  for (const int64_t reversed : {0, 1}) {
+    const Model model = import_proto(scanning(-2, reversed));
+    const std::vector<Tensor> y = run_model(model, x);
+    EXPECT_EQ(y[0].to_doubles(), (Doubles{19, 32}));
+    EXPECT_EQ(y[1].shape(), (Shape{1, 3, 2}));
+    EXPECT_EQ(y[1].to_doubles(), reversed != 0 ? (Doubles{19, 32, 18, 30, 15, 26})
+                                               : (Doubles{11, 22, 14, 26, 19, 32}));
+    EXPECT_EQ(content_id(import_model(export_model(model))), content_id(model));
+  }
+}
+
+TEST(Scan, OverTheBatchOrOfAnotherFormIsRefused) {
+  EXPECT_THAT(refusal(scanning(0, 0)), AllOf(HasSubstr("(Scan)"), HasSubstr("depends on an input "
+                                                                            "or on the batch")));
+  onnx::ModelProto m = scanning(1, 0);
+  onnx::NodeProto& n = *m.mutable_graph()->mutable_node(0);
+  n.mutable_attribute(0)->set_i(3);
+  EXPECT_THAT(refusal(m), HasSubstr("num_scan_inputs 3"));
+  n.mutable_attribute(0)->set_i(1);
+  n.mutable_attribute(2)->clear_ints();
+  EXPECT_THAT(refusal(m), HasSubstr("scan_output_axes has only 0 numbers"));
+  m = scanning(1, 0);
+  m.mutable_opset_import(0)->set_version(8);
+  EXPECT_THAT(refusal(m), HasSubstr("is of opset 8"));
 }
 
 TEST(ControlFlow, NamesTheNodeThatItLacksSomethingFor) {

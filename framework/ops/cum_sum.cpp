@@ -1,6 +1,7 @@
 // CumSum: y[.., k, ..] = x[.., 0, ..] + … + x[.., k, ..] along an axis; exclusive leaves the
 // element itself out, reverse sums from the end. Its gradient sums the other way. CumProd: the same
-// of products.
+// of products; the gradient of x[j] is the sum over the products that it is in of dy times the
+// product of the others, where zeros may be among them.
 #include <functional>
 #include <utility>
 
@@ -44,6 +45,37 @@ std::vector<ValueId> gradient(GradientContext& c) {
   return {c.g.add1("CumSum", {c.dy[0], c.x(1)}, other), kNone};
 }
 
+std::vector<ValueId> product_gradient(GradientContext& c) {
+  return {c.g.add1("CumProdGrad", {c.dy[0], c.x(0), c.x(1)}, c.node.attrs), kNone};
+}
+
+// in: dy, x, axis.
+void product_grad_infer(InferContext& c) {
+  require(c, 0, is_float, "a float dtype");
+  if (c.in[0] != c.in[1]) throw Error("dy is ", c.in[0], ", x ", c.in[1]);
+  c.shape(1).axis(c.ints(2).at(0), "axis");
+  c.out = {c.in[1]};
+}
+
+void product_grad(const ReferenceContext& c) {
+  const Shape& x = c.shape(1);
+  const int axis = x.axis(c.ints(2)[0], "axis");
+  const int64_t n = x[axis], inner = x.count(axis + 1, x.rank());
+  const int64_t out = c.attrs.flag("exclusive") ? 1 : 0;  // how many an element leaves out
+  const bool reverse = c.attrs.flag("reverse");
+  for (int64_t line = 0; line < x.count(0, axis) * inner; ++line) {
+    const int64_t start = line / inner * n * inner + line % inner;
+    const auto at = [&](int64_t k) { return start + (reverse ? n - 1 - k : k) * inner; };
+    for (int64_t j = 0; j < n; ++j) {
+      double others = 1;
+      for (int64_t k = 0; k + out < n; ++k) {
+        if (k != j) others *= c.in[1][at(k)];
+        if (k >= j) c.out[0][at(j)] += c.in[0][at(k + out)] * others;
+      }
+    }
+  }
+}
+
 int64_t terms(const Attrs&, std::span<const TensorType> in) {
   int64_t longest = 1;
   for (const int64_t d : in[0].shape.dims()) longest = std::max(longest, d);
@@ -74,7 +106,17 @@ std::vector<Example> product_examples() {
           {{{2, 3}, E::scalar(-1, DType::kI32)}, {{"exclusive", int64_t{1}}}},
           {{{2, 3}, E::scalar(0, DType::kI64)}, {{"reverse", int64_t{1}}}},
           {{{2, 3, 2}, E::ints({1})}, both},
+          {{E::given(DType::kF32, {2, 4}, {0.5, 0, 3, 2, 0, 2, 0, 1}), E::ints({1})}},
           {{{DType::kI32, {2, 3}}, E::ints({1})}}};
+}
+
+std::vector<Example> product_grad_examples() {
+  std::vector<Example> list;
+  for (const Example& e : product_examples()) {
+    if (!is_float(e.inputs[0].type.dtype)) continue;
+    list.push_back({{e.inputs[0].type.shape, e.inputs[0], e.inputs[1]}, e.attrs});
+  }
+  return list;
 }
 
 }  // namespace
@@ -97,8 +139,14 @@ std::vector<OpDef> cum_sum_ops() {
   OpDef sums = def("CumSum", 11, sum, examples());
   sums.gradient = gradient;
   OpDef products = def("CumProd", 26, product, product_examples());
+  products.gradient = product_gradient;
   products.by_reference = true;
-  return {std::move(sums), std::move(products)};
+  OpDef slopes = def("CumProdGrad", 0, product_grad, product_grad_examples());
+  slopes.min_inputs = slopes.max_inputs = 3;
+  slopes.infer = product_grad_infer;
+  slopes.shape_inputs = 0b100;
+  slopes.by_reference = true;
+  return {std::move(sums), std::move(products), std::move(slopes)};
 }
 
 }  // namespace ndtrain

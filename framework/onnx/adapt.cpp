@@ -31,7 +31,7 @@ ValueFact infer_fact(const ModelNode& n, const std::map<std::string, ValueFact>&
     const int other = of(i).rank;
     out.rank = other < 0 || out.rank < 0 ? -1 : std::max(out.rank, other);
   }
-  if (n.op == "Cast" && n.attrs.has("to")) {
+  if (n.attrs.has("to")) {
     out.dtype = static_cast<DType>(n.attrs.i("to"));
   } else if (n.op == "Constant" && n.attrs.has("value")) {
     out = {n.attrs.tensor("value").type().dtype, n.attrs.tensor("value").shape().rank()};
@@ -158,7 +158,10 @@ class Adapter : private Unfolding {
         if (a.node.domain.empty()) apply(rule, a);
       }
     }
-    if (a.refused()) return;
+    for (const auto& [name, value] : a.node.strings) {
+      problems_.add(original, ": attribute ", name, " is strings, which is not supported");
+    }
+    if (a.refused() || !a.node.strings.empty()) return;
     finish(a, original);
     for (size_t i = first; i < to_.nodes.size(); ++i) {
       state_defaults(to_.nodes[i]);

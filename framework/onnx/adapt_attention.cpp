@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "framework/core/limits.h"
 #include "framework/onnx/adapt.h"
@@ -91,8 +92,13 @@ class Attention {
       throw Error("queries ", q_, ", keys ", k_, " and values ", v_, " must be of rank 3 or 4");
     }
     if (k_.shape[-2] != v_.shape[-2]) throw Error("there are keys ", k_, " and values ", v_);
-    require(!a_.has_input(6),
-            "nonpad_kv_seqlen is not supported: the lengths must not differ within a batch");
+    if (a_.has_input(6)) {
+      const TensorType lengths = a_.type(a_.input(6));
+      if (lengths.dtype != DType::kI64 || lengths.shape.rank() != 1) {
+        throw Error("nonpad_kv_seqlen is ", lengths, ", must be one i64 for each image");
+      }
+      require(!a_.has_input(4), "nonpad_kv_seqlen and past_key do not come together");
+    }
     require(a_.has_input(4) == a_.has_input(5), "past_key and past_value come together");
   }
 
@@ -156,30 +162,69 @@ class Attention {
   // What is added to the scores: 0, the mask's numbers, or -infinity; "" for nothing.
   std::string bias_of_scores() {
     const std::string mask = a_.has_input(3) ? mask_as_numbers() : "";
-    if (!set_.causal && set_.left < 0 && set_.right < 0) return mask;
-    const std::string allowed = allowed_by_position();
+    if (!by_position() && !a_.has_input(6)) return mask;
+    const std::string allowed = a_.has_input(6) ? allowed_by_length() : allowed_by_position();
     return mask.empty() ? allowed : a_.before("Add", {mask, allowed});
   }
 
   std::string mask_as_numbers() {
     const TensorType mask = a_.type(a_.input(3));
     const int64_t last = mask.shape.rank() > 0 ? mask.shape[-1] : 1;
-    if (last != keys_ && (last != 1 || a_.node.opset > 23)) {
+    const bool since_24 = a_.node.opset > 23;
+    if (last > keys_ || (last != keys_ && last != 1 && !since_24)) {
       throw Error("a mask ", mask, " for ", keys_, " keys is not supported: it must name them all");
     }
+    std::string bias = a_.input(3);
     if (mask.dtype == DType::kBool) {
-      return a_.before("Where", {a_.input(3), number(0), number(kMasked)});
+      bias = a_.before("Where", {bias, number(0), number(kMasked)});
+    } else if (!is_float(mask.dtype)) {
+      throw Error("a mask of ", mask, " is not supported");
+    } else if (mask.dtype != q_.dtype) {
+      bias = a_.before("Cast", {bias}, {{"to", static_cast<int64_t>(q_.dtype)}});
     }
-    if (!is_float(mask.dtype)) throw Error("a mask of ", mask, " is not supported");
-    if (mask.dtype == q_.dtype) return a_.input(3);
-    return a_.before("Cast", {a_.input(3)}, {{"to", static_cast<int64_t>(q_.dtype)}});
+    if (last == keys_ || !since_24) return bias;
+    if (mask.shape.rank() == 0) throw Error("a mask ", mask, " for ", keys_, " keys");
+    // What it does not name is masked.
+    Ints pads(2 * static_cast<size_t>(mask.shape.rank()), 0);
+    pads.back() = keys_ - last;
+    return a_.before("Pad", {bias, a_.constant(pads), number(kMasked)});
+  }
+
+  bool by_position() const { return set_.causal || set_.left >= 0 || set_.right >= 0; }
+
+  void check_places() const {
+    if (queries_ * keys_ <= limits::kAttentionMask) return;
+    throw Error(queries_, " queries and ", keys_, " keys: a causal mask or a window has at most ",
+                limits::kAttentionMask, " places");
+  }
+
+  // Each image has so many keys, of which the last query stands at the last.
+  std::string allowed_by_length() {
+    const std::string length = a_.before("Reshape", {a_.input(6), a_.constant({-1, 1, 1, 1})});
+    Ints keys(static_cast<size_t>(keys_));
+    std::iota(keys.begin(), keys.end(), 0);
+    std::string allowed = a_.before("Less", {a_.constant(keys), length});
+    const auto both = [&](const char* op, const std::string& behind, int64_t limit) {
+      const std::string holds = a_.before(op, {behind, a_.constant({limit})});
+      allowed = a_.before("And", {allowed, holds});
+    };
+    if (by_position()) {
+      check_places();
+      Ints apart;  // how far a key lies before a query, less the length
+      for (int64_t i = 0; i < queries_ * keys_; ++i) {
+        apart.push_back(i / keys_ - queries_ - i % keys_);
+      }
+      const Tensor places = Tensor::of<int64_t>(DType::kI64, Shape{queries_, keys_}, apart);
+      const std::string behind = a_.before("Add", {a_.constant(places), length});
+      if (set_.causal) both("GreaterOrEqual", behind, 0);
+      if (set_.left >= 0) both("LessOrEqual", behind, set_.left);
+      if (set_.right >= 0) both("GreaterOrEqual", behind, -set_.right);
+    }
+    return a_.before("Where", {allowed, number(0), number(kMasked)});
   }
 
   std::string allowed_by_position() {
-    if (queries_ * keys_ > limits::kAttentionMask) {
-      throw Error(queries_, " queries and ", keys_, " keys: a causal mask or a window has at most ",
-                  limits::kAttentionMask, " places");
-    }
+    check_places();
     std::vector<double> bias;
     for (int64_t i = 0; i < queries_; ++i) {
       for (int64_t j = 0; j < keys_; ++j) {

@@ -24,7 +24,7 @@ constexpr int kAll = kMaxOpset;
 
 std::span<const AdaptRule> composite_rules() {
   static const std::vector<AdaptRule> rules = {
-      {{"NonMaxSuppression", "Unique", "Compress"}, 1, kAll, depends_on_data},
+      {{"NonMaxSuppression", "Unique"}, 1, kAll, depends_on_data},
       {{"GroupNormalization"}, 1, kAll, adapt_as<adapt_group_norm>},
       // What ONNX Runtime writes as if it were ONNX's.
       {{"SimplifiedLayerNormalization"},

@@ -172,9 +172,18 @@ void range_27(Adaptation& a) {
   if (a.take<int64_t>("stash_type").value_or(1) != 1) a.refuse("only stash_type 1 is supported");
 }
 
+// Column, row, depth: what DCR has of all channels at a place of the block is of one channel then.
 void space_to_depth_28(Adaptation& a) {
   const std::string mode = a.take<std::string>("mode").value_or("DCR");
-  if (mode != "DCR") a.refuse("mode " + mode + " is not supported, only DCR");
+  if (mode == "DCR" || a.refused_before()) return;
+  if (mode != "CRD") return a.refuse("mode is '" + mode + "', must be DCR or CRD");
+  const Shape x = a.type(a.input(0)).shape;
+  const int64_t block = a.node.attrs.i("blocksize"), channels = x.rank() > 1 ? x[1] : 0;
+  Ints from;
+  for (int64_t i = 0; i < channels * block * block; ++i) {
+    from.push_back(i % (block * block) * channels + i / (block * block));
+  }
+  a.after(0, "Gather", {a.constant(from)}, {{"axis", int64_t{1}}});
 }
 
 // Upsample, and Resize of opset 10: places as they are multiplied, the lower one where it is
@@ -229,6 +238,20 @@ void lp_pool_1(Adaptation& a) {
   a.node.attrs.set("p", static_cast<int64_t>(*p));
 }
 
+// The names of a cell's functions, for each direction: those that it has when they are not said.
+void usual_activations(Adaptation& a) {
+  const auto given = a.node.strings.find("activations");
+  if (given == a.node.strings.end()) return;
+  std::vector<std::string> usual = {"Tanh"};
+  if (a.node.op != "RNN") usual.insert(usual.begin(), "Sigmoid");
+  if (a.node.op == "LSTM") usual.emplace_back("Tanh");
+  for (size_t i = 0; i < given->second.size(); ++i) {
+    const std::string &name = given->second[i], &wanted = usual[i % usual.size()];
+    if (name != wanted) a.refuse("activation " + name + " is not supported, only " + wanted);
+  }
+  a.node.strings.erase(given);
+}
+
 constexpr int kAll = kMaxOpset;
 
 }  // namespace
@@ -248,7 +271,7 @@ std::span<const AdaptRule> onnx_rules() {
       {{"Selu"}, 1, 5, selu_5},
       {{"Tile"}, 1, 5, [](A& a) { a.refuse("Tile of opset 1 to 5 is not supported"); }},
       {{"Cast"}, 1, 5, cast_to_string},
-      {{"Cast"}, 1, kAll, [](A& a) { translate_dtype(a, "to"); }},
+      {{"Cast", "BitCast"}, 1, kAll, [](A& a) { translate_dtype(a, "to"); }},
       {{"LayerNormalization"}, 1, kAll, [](A& a) { translate_dtype(a, "stash_type"); }},
       {{"BatchNormalization"}, 1, 6, batch_norm_6},
       {{"BatchNormalization"}, 1, 8, batch_norm_8},
@@ -274,6 +297,7 @@ std::span<const AdaptRule> onnx_rules() {
       {{"Cast", "CastLike"}, 24, kAll, cast_24},
       {{"Range"}, 27, kAll, range_27},
       {{"SpaceToDepth"}, 28, kAll, space_to_depth_28},
+      {{"RNN", "GRU", "LSTM"}, 1, kAll, usual_activations},
       {{"EyeLike"}, 1, kAll, [](A& a) { translate_dtype(a, "dtype"); }},
       {{"Resize"}, 1, 10, resize_10},
       {{"Upsample"}, 1, kAll, upsample},

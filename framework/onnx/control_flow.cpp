@@ -1,6 +1,7 @@
 #include "framework/onnx/control_flow.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/core/limits.h"
 
@@ -258,12 +259,15 @@ class Folded {
     if (to.empty()) return;
     if (parts.empty()) throw Error("runs no time, so that the shape of ", to, " is not known");
     const std::string axes = number(Tensor::i64({axis}));
-    std::vector<std::string> rows;
-    for (const std::string& part : parts) {
+    std::vector<std::string> rows, groups;
+    for (size_t k = 0; k < parts.size(); ++k) {
       rows.push_back(fresh("row"));
-      add("Unsqueeze", {part, axes}, rows.back());
+      add("Unsqueeze", {parts[k], axes}, rows.back());
+      if (rows.size() < limits::kPorts && k + 1 < parts.size()) continue;
+      groups.push_back(fresh("rows"));
+      add("Concat", std::exchange(rows, {}), groups.back(), {{"axis", axis}});
     }
-    add("Concat", rows, to, {{"axis", axis}});
+    add("Concat", groups, to, {{"axis", axis}});
   }
 
   const OnnxNode& n_;

@@ -156,6 +156,10 @@ class Inliner {
         n.unsupported[name] = source->unsupported.at(from);
         return;
       }
+      if (const auto it = source->strings.find(from); it != source->strings.end()) {
+        n.strings[name] = it->second;
+        return;
+      }
       for (const auto& [key, value] : source->attrs) {
         if (key == from) return n.attrs.set(name, value);
       }

@@ -25,8 +25,9 @@ struct OnnxNode {
   std::string op, overload, name;
   std::vector<std::string> inputs, outputs;
   Attrs attrs;
-  std::map<std::string, std::string> references;   // attribute -> the function's attribute it takes
-  std::map<std::string, std::string> unsupported;  // attribute -> its kind: strings, a type, …
+  std::map<std::string, std::string> references;  // attribute -> the function's attribute it takes
+  std::map<std::string, std::vector<std::string>> strings;  // attributes that are lists of strings
+  std::map<std::string, std::string> unsupported;           // attribute -> its kind: a type, …
   std::map<std::string, std::shared_ptr<const OnnxGraph>> graphs;  // attributes: branches, bodies
   int64_t opset = 0;  // of the node's domain; 0: not imported
 };
@@ -35,7 +36,7 @@ struct OnnxFunction {
   std::string domain, name, overload;
   std::vector<std::string> inputs, outputs;
   std::set<std::string> attributes;  // all it may be given
-  OnnxNode defaults;                 // attrs and unsupported: what it has when not given
+  OnnxNode defaults;                 // attrs, strings and unsupported: what it has when not given
   std::vector<OnnxNode> nodes;
   std::map<std::string, int64_t> opsets;
 };

@@ -84,8 +84,6 @@ const char* unsupported_kind(AttributeProto::AttributeType type) {
   switch (type) {
     case AttributeProto::GRAPHS:
       return "several graphs";
-    case AttributeProto::STRINGS:
-      return "strings";
     case AttributeProto::SPARSE_TENSOR:
     case AttributeProto::SPARSE_TENSORS:
       return "a sparse tensor";
@@ -133,6 +131,9 @@ class Parser {
         return n.attrs.set(a.name(), Ints(a.ints().begin(), a.ints().end()));
       case AttributeProto::FLOATS:
         return n.attrs.set(a.name(), Floats(a.floats().begin(), a.floats().end()));
+      case AttributeProto::STRINGS:
+        n.strings[a.name()] = strings(a.strings());
+        return;
       case AttributeProto::TENSOR:
         return tensor_attribute(a, n);
       case AttributeProto::GRAPH:

@@ -1,5 +1,7 @@
 // Arithmetic on two tensors with NumPy's broadcasting: y = a ∘ b. Integers wrap; integer division
 // truncates towards zero, and by zero gives 0 (ONNX leaves it open; a crash is no answer).
+#include <limits>
+
 #include "framework/ops/common.h"
 
 namespace ndtrain {
@@ -22,13 +24,6 @@ void infer_pow(InferContext& c) {
   infer_broadcast(c);
 }
 
-void infer_mod(InferContext& c) {
-  infer_arithmetic(c);
-  if (is_float(c.in[0].dtype) && !c.attrs.flag("fmod")) {
-    throw Error("fmod is 0, must be 1 for ", name_of(c.in[0].dtype));
-  }
-}
-
 template <auto F>
 void map2(const ReferenceContext& c) {
   const Shape shapes[] = {c.shape(0), c.shape(1)};
@@ -42,10 +37,23 @@ void div_reference(const ReferenceContext& c) {
   map2<[](double a, double b) { return b == 0 ? 0.0 : std::trunc(a / b); }>(c);
 }
 
-// fmod takes the sign of the dividend, as in C; otherwise the divisor's, as in Python.
+// With the sign of the dividend, as in C.
+double truncated_mod(double a, double b) { return std::fmod(a, b); }
+// With the divisor's, as in Python.
+double floored_mod(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
 void mod_reference(const ReferenceContext& c) {
-  if (c.attrs.flag("fmod")) return map2<[](double a, double b) { return std::fmod(a, b); }>(c);
-  map2<[](double a, double b) { return b == 0 ? 0.0 : a - b * std::floor(a / b); }>(c);
+  const bool zeros = !is_float(c.in_types[0].dtype), fmod = c.attrs.flag("fmod");
+  if (zeros && fmod) {
+    map2<[](double a, double b) { return b == 0 ? 0.0 : truncated_mod(a, b); }>(c);
+  } else if (zeros) {
+    map2<[](double a, double b) { return b == 0 ? 0.0 : floored_mod(a, b); }>(c);
+  } else {
+    fmod ? map2<truncated_mod>(c) : map2<floored_mod>(c);
+  }
 }
 
 ValueId op(GradientContext& c, const char* name, ValueId a, ValueId b) {
@@ -81,6 +89,16 @@ Gradients div_gradient(GradientContext& c) {
   ValueId db = kNone;
   if (c.wanted[1]) db = of_input(c, 1, c.g.add1("Neg", {op(c, "Mul", over_b, c.y())}));
   return {c.wanted[0] ? of_input(c, 0, over_b) : kNone, db};
+}
+
+// Between the jumps: da = dy; db = -dy n, where a = n b + y.
+Gradients mod_gradient(GradientContext& c) {
+  ValueId db = kNone;
+  if (c.wanted[1]) {
+    const ValueId times = op(c, "Div", op(c, "Sub", c.x(0), c.y()), c.x(1));
+    db = of_input(c, 1, c.g.add1("Neg", {op(c, "Mul", c.dy[0], times)}));
+  }
+  return {c.wanted[0] ? of_input(c, 0, c.dy[0]) : kNone, db};
 }
 
 // `v` where `condition` holds, else 0.
@@ -155,6 +173,7 @@ std::vector<Example> pow_examples() {
 
 std::vector<Example> mod_examples() {
   using E = ExampleInput;
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
   const Attrs fmod = {{"fmod", int64_t{1}}};
   return {
       {{E::given(DType::kI32, {6}, {-4, 7, 5, 4, -7, 8}),
@@ -163,7 +182,18 @@ std::vector<Example> mod_examples() {
         E::given(DType::kI64, {6}, {2, -3, 8, -2, 3, 5})},
        fmod},
       {{E::range({2, 3}, 0, 20, DType::kU8), E::range({3}, 1, 5, DType::kU8)}},
+      {{E::given(DType::kI32, {3}, {-4, 0, 7}), E::given(DType::kI32, {3}, {0, 0, -1})}},
+      {{E::given(DType::kI64, {2}, {5, 0}), E::given(DType::kI64, {2}, {0, 0})}, fmod},
+      {{E::range({2, 3}, -9, 9, DType::kI16), E::range({3}, 1, 4, DType::kI16)}},
       {{E::range({2, 3}, -9, 9), E::range({3}, 1, 4)}, fmod},
+      {{E::range({2, 3}, -9, 9), E::given(DType::kF32, {3}, {-2.3, 1.7, 4.1})}},
+      {{E::given(DType::kF32, {4}, {3, -3, 3, -3}),
+        E::given(DType::kF32, {4}, {kInfinite, kInfinite, -kInfinite, -kInfinite})},
+       {},
+       0,
+       false},
+      {{E::range({2, 3}, -9, 9, DType::kF64), E::range({3}, 1, 4, DType::kF64)}},
+      {{E::range({2, 3}, -9, 9, DType::kF16), E::range({3}, 1, 4, DType::kF16)}},
   };
 }
 
@@ -208,9 +238,10 @@ std::vector<OpDef> binary_ops() {
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {{"fmod", AttrSpec::Kind::kInt, Attr(int64_t{0})}},
-       .infer = infer_mod,
+       .infer = infer_arithmetic,
        .reference = mod_reference,
-       .reference_only = true,
+       .gradient = mod_gradient,
+       .by_reference = true,
        .examples = mod_examples()},
   };
 }

@@ -16,8 +16,8 @@ using namespace ndp;
 
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing_cli::Outcome;
 using Json = nlohmann::json;
 

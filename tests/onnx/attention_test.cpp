@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "framework/core/limits.h"
@@ -21,6 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 const char* const kInputs[] = {"q", "k", "v", "mask", "past_k", "past_v"};
+constexpr float kOut = -std::numeric_limits<float>::infinity();
 const char* const kOutputs[] = {"y", "present_k", "present_v", "qk"};
 
 struct GoldenCase {
@@ -184,6 +186,40 @@ TEST(Attention, AMaskThatIsKnownToLeaveSomethingTakesNoGuard) {
   EXPECT_EQ(guards(m), 2);
 }
 
+// Of 2 queries and 3 keys, of which the second image has two.
+TEST(Attention, LengthsOfImagesAreMasks) {
+  const std::vector<int64_t> q = {2, 1, 2, 4}, k = {2, 1, 3, 4};
+  const std::vector<Tensor> in = {input_values(Shape(q), 1, false),
+                                  input_values(Shape(k), 2, false),
+                                  input_values(Shape(k), 3, false)};
+  const auto with = [&](const char* input, size_t at, bool causal) {
+    onnx::ModelProto m = attention(q, k, k, 25);
+    add_ints(m, "lengths", {2}, {3, 2});
+    const std::vector<float> two_of_three = {0, 0, 0, 0, 0, kOut};
+    const std::vector<float> by_place = {0, 0, kOut, 0, 0, 0, 0, kOut, kOut, 0, 0, kOut};
+    add_floats(m, "of_lengths", {2, 1, 1, 3}, two_of_three);
+    add_floats(m, "of_places", {2, 1, 2, 3}, by_place);
+    while (static_cast<size_t>(attention_node(m).input_size()) < at) attention_node(m).add_input("");
+    attention_node(m).add_input(input);
+    if (causal) set_int(attention_node(m), "is_causal", 1);
+    return run_model(import_proto(m), in)[0].to_doubles();
+  };
+  EXPECT_EQ(with("lengths", 6, false), with("of_lengths", 3, false));
+  EXPECT_EQ(with("lengths", 6, true), with("of_places", 3, false));
+}
+
+TEST(Attention, AMaskOfFewerKeysLeavesOutTheOthers) {
+  const std::vector<int64_t> x = {1, 1, 3, 4};
+  const auto with = [&](const std::vector<float>& mask) {
+    onnx::ModelProto m = attention(x, x, x, 24);
+    add_floats(m, "mask", {3, static_cast<int64_t>(mask.size()) / 3}, mask);
+    attention_node(m).add_input("mask");
+    return run_model(import_proto(m), std::vector(3, input_values(Shape(x), 1, false)))[0];
+  };
+  EXPECT_EQ(with({0, 1, 2, 0, 1, 0}).to_doubles(),
+            with({0, 1, kOut, 2, 0, kOut, 1, 0, kOut}).to_doubles());
+}
+
 TEST(Attention, WhatIsNotSupportedIsRefusedWithTheReason) {
   const std::vector<int64_t> x = {2, 2, 3, 4};
   onnx::ModelProto m = attention(x, x, {2, 2, 5, 4});
@@ -195,8 +231,10 @@ TEST(Attention, WhatIsNotSupportedIsRefusedWithTheReason) {
   m = attention(x, x, x, 24);
   add_ints(m, "lengths", {2}, {3, 2});
   for (const char* input : {"", "", "", "lengths"}) attention_node(m).add_input(input);
-  EXPECT_THAT(refusal(m), HasSubstr("nonpad_kv_seqlen is not supported"));
-  m = attention(x, x, x, 24);
+  EXPECT_EQ(refusal(m), "");
+  for (const int k : {4, 5}) attention_node(m).set_input(k, "lengths");
+  EXPECT_THAT(refusal(m), HasSubstr("nonpad_kv_seqlen and past_key do not"));
+  m = attention(x, x, x);
   add_floats(m, "mask", {3, 2}, {0, 0, 0, 0, 0, 0});
   attention_node(m).add_input("mask");
   EXPECT_THAT(refusal(m), HasSubstr("for 3 keys is not supported"));

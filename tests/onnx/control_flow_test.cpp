@@ -163,6 +163,10 @@ TEST(Loop, CollectsWhatEachRoundGives) {
   EXPECT_EQ(y[1].shape(), (Shape{3, 1, 2}));
   EXPECT_EQ(y[1].to_doubles(), (Doubles{-2, 4, -3, 6, -4, 8}));
   EXPECT_THAT(refusal(adding(0, -1, true)), HasSubstr("runs no time"));
+  // More than one Concat takes.
+  const Tensor many = run_model(import_proto(adding(2 * limits::kPorts + 1, -1, true)), {kPair})[1];
+  EXPECT_EQ(many.shape(), (Shape{2 * limits::kPorts + 1, 1, 2}));
+  EXPECT_EQ(many.to_doubles().back(), 2 * (2 * limits::kPorts + 2));
 }
 
 TEST(Loop, IsUnrolledUpToALimit) {

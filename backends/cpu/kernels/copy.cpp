@@ -35,7 +35,7 @@ std::unique_ptr<Kernel> dropout_kernel(const Node& node) {
 const Registered registered{
     {"Reshape", view_kernel},    {"Flatten", view_kernel},  {"Squeeze", view_kernel},
     {"Unsqueeze", view_kernel},  {"Identity", view_kernel}, {"Reorder", view_kernel},
-    {"Dropout", dropout_kernel},
+    {"Dropout", dropout_kernel}, {"BitCast", view_kernel},
 };
 
 }  // namespace

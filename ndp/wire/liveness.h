@@ -12,7 +12,17 @@ class Liveness {
 
   static constexpr int kSilentHeartbeats = 3;  // then the peer is gone
 
-  Liveness(Time heartbeat, Time now) : heartbeat_(heartbeat), heard_(now), said_(now) {}
+  Liveness(Time heartbeat, Time now)
+      : heartbeat_(heartbeat), heard_(now), said_(now), looked_(now) {}
+
+  // Before dead() is asked, at least every heartbeat. Who looks no more than a heartbeat after the
+  // last time sees what there is to hear; who comes later stood still itself, and what the peer
+  // said meanwhile may not have been read: that time is not the peer's silence.
+  void look(Time now) {
+    const Time late = std::max(now - looked_ - heartbeat_, Time(0));
+    heard_ = std::min(now, heard_ + late);
+    looked_ = now;
+  }
 
   void heard(Time now) { heard_ = now; }
   void said(Time now) { said_ = now; }
@@ -27,7 +37,7 @@ class Liveness {
   Time next() const { return std::min(said_ + heartbeat_, dead_at()); }
 
  private:
-  Time heartbeat_, heard_, said_;
+  Time heartbeat_, heard_, said_, looked_;
 };
 
 }  // namespace ndtrain::ndp

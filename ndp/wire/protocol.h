@@ -18,7 +18,8 @@ inline constexpr uint32_t kSpeaksOfTrash = 4;
 inline constexpr uint32_t kSpeaksOfTasks = 5;
 inline constexpr uint32_t kSpeaksOfJobsAtOnce = 6;
 
-inline constexpr std::chrono::milliseconds kHeartbeat{5000};
+// Three of them unheard, and a peer that stands still or is cut off is given up: after 9 s.
+inline constexpr std::chrono::milliseconds kHeartbeat{3000};
 inline constexpr uint64_t kWindow = uint64_t{8} << 20;  // bytes unacknowledged
 // A ModelWanted is answered with this many parts of this many bytes, or what there is.
 inline constexpr size_t kModelPart = size_t{256} << 10;

@@ -57,6 +57,7 @@ StoreSession::Actions StoreSession::tick(Time now) {
     a.dial = true;
     return a;
   }
+  if (state_ == State::kOpen) liveness_.look(now);  // before, nobody looks every heartbeat
   if (liveness_.dead(now)) {
     return end(now, state_ == State::kOpen ? "the Tuner has fallen silent" : "no answer", true);
   }

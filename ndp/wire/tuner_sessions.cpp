@@ -148,6 +148,7 @@ TunerSessions::Actions TunerSessions::tick(Time now) {
   Actions a;
   std::vector<LinkId> dead;
   for (auto& [link, session] : sessions_) {
+    session.liveness.look(now);
     if (session.liveness.dead(now)) {
       dead.push_back(link);
     } else if (!session.store.empty() && session.liveness.ping_due(now)) {

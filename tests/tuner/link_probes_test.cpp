@@ -89,7 +89,7 @@ TEST_F(LinkProbesTest, OneStoreAfterTheOtherAndEachOnceADay) {
   answer_all(2, 1e6, 1e6);
   EXPECT_GT(speed("attic").up, 2 * speed("barn").up);
   clock_.advance(LinkProbes::kGood - seconds(60));
-  service_.tick();  // it was silent for too long
+  service_.tick();
   greet_probed(3, "attic");
   EXPECT_FALSE(asked(3));
   clock_.advance(seconds(61));

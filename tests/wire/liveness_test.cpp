@@ -27,5 +27,19 @@ TEST(Liveness, ThreeSilentHeartbeatsAreTheEnd) {
   EXPECT_EQ(l.next(), seconds(118));
 }
 
+TEST(Liveness, WhoLooksLateWaitsLonger) {
+  Liveness l(seconds(5), seconds(100));
+  for (int s = 105; s <= 110; s += 5) l.look(seconds(s));
+  EXPECT_EQ(l.dead_at(), seconds(115)) << "in time";
+  l.look(seconds(135));  // 20 s too late
+  EXPECT_FALSE(l.dead(seconds(134)));
+  EXPECT_EQ(l.dead_at(), seconds(135));
+  l.look(seconds(200));
+  EXPECT_EQ(l.dead_at(), seconds(195));
+  l.heard(seconds(300));
+  l.look(seconds(300));
+  EXPECT_EQ(l.dead_at(), seconds(315)) << "nobody is heard in the future";
+}
+
 }  // namespace
 }  // namespace ndtrain::ndp

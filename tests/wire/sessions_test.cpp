@@ -107,11 +107,11 @@ TEST(TunerSessions, OfMembersRefuseTheCertificateOfAStore) {
 TEST(TunerSessions, RefusesASecondStoreOfTheSameNameWhileTheFirstIsHeard) {
   TunerSessions t = tuner();
   answer(t, hello("a", 1), 1);
-  const wire::ToStore m = answer(t, hello("a", 2), 2, seconds(4));
+  const wire::ToStore m = answer(t, hello("a", 2), 2, seconds(2));
   EXPECT_EQ(m.refusal().reason(), wire::Refusal::STORE_TAKEN);
   EXPECT_THAT(m.refusal().text(), HasSubstr("somewhere"));
   EXPECT_EQ(t.link_of("a"), 1u);
-  EXPECT_TRUE(answer(t, hello("a", 2), 3, seconds(5)).has_welcome()) << "silent for a heartbeat";
+  EXPECT_TRUE(answer(t, hello("a", 2), 3, seconds(3)).has_welcome()) << "silent for a heartbeat";
   EXPECT_EQ(t.link_of("a"), 3u);
 }
 
@@ -218,12 +218,13 @@ TEST(TunerSessions, PingsAndGivesUpWhoIsSilent) {
   TunerSessions t = tuner();
   answer(t, hello("a"));
   t.opened(seconds(0), 2, {});  // never greets
-  EXPECT_TRUE(t.tick(seconds(4)).send.empty());
-  EXPECT_TRUE(t.tick(seconds(5)).send.at(0).second.has_ping());
-  const auto a = t.tick(seconds(15));
+  EXPECT_TRUE(t.tick(seconds(2)).send.empty());
+  EXPECT_TRUE(t.tick(seconds(3)).send.at(0).second.has_ping());
+  EXPECT_TRUE(t.tick(seconds(6)).left.empty());
+  const auto a = t.tick(seconds(9));
   EXPECT_THAT(a.close, ElementsAre(1u, 2u));
   ASSERT_EQ(a.left.size(), 1u);
-  EXPECT_THAT(a.left[0].second, HasSubstr("silent for 15 s"));
+  EXPECT_THAT(a.left[0].second, HasSubstr("silent for 9 s"));
   EXPECT_EQ(t.next(), Time::max());
 }
 
@@ -233,7 +234,7 @@ wire::ToStore welcome(uint64_t term, const std::string& id = "tuner", uint64_t s
   m.mutable_welcome()->set_protocol(kProtocols[0]);
   m.mutable_welcome()->set_tuner(id);
   m.mutable_welcome()->set_start(start);
-  m.mutable_welcome()->set_heartbeat_ms(5000);
+  m.mutable_welcome()->set_heartbeat_ms(3000);
   m.mutable_welcome()->set_window(1000);
   return m;
 }
@@ -344,9 +345,10 @@ TEST(StoreSession, WaitsLongerAndLongerAndNeverBeyondTheLastRetry) {
 TEST(StoreSession, GivesUpASilentTuner) {
   StoreSession s = greeted();
   (void)s.message(seconds(1), welcome(4));
-  EXPECT_TRUE(s.tick(seconds(6)).send.at(0).has_ping());
-  EXPECT_FALSE(s.tick(seconds(15)).close);
-  const auto a = s.tick(seconds(16));
+  EXPECT_TRUE(s.tick(seconds(4)).send.at(0).has_ping());
+  EXPECT_FALSE(s.tick(seconds(7)).close);
+  EXPECT_FALSE(s.tick(seconds(9)).close);
+  const auto a = s.tick(seconds(10));
   EXPECT_TRUE(a.close);
   EXPECT_THAT(a.note, HasSubstr("silent"));
 }

@@ -1,6 +1,7 @@
 #include "ndp/http/event_loop.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -134,7 +135,7 @@ class EventLoop::Running {
     calls_ = std::move(calls);
     tls_ = std::move(tls);
     // The listener keeps its own, and what belongs to it.
-    const int fd = ::dup(listener_->descriptor());
+    const int fd = ::fcntl(listener_->descriptor(), F_DUPFD_CLOEXEC, 0);
     if (fd < 0) throw Error(listener_->address(), ": cannot be waited for, errno ", errno);
     arrivals_.assign(fd);
     post([this] {

@@ -1,9 +1,12 @@
 #include "ndp/http/http_server.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <list>
 #include <thread>
@@ -95,6 +98,21 @@ TEST(HttpServer, SaysWhatAddressItCannotHaveAndWhy) {
   ASSERT_FALSE(second.ok());
   EXPECT_THAT(second.status().message(), HasSubstr(server->address()));
   EXPECT_THAT(second.status().message(), HasSubstr("in use"));
+}
+
+// Or the address would be taken as long as such a program runs.
+TEST(HttpServer, LeavesItsListenerToNoProgramThatIsStarted) {
+  const auto server = serve();
+  int listening = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) continue;
+    ++listening;
+    EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << fd;
+  }
+  EXPECT_GE(listening, 1);
 }
 
 TEST(HttpServer, KeepsAConnectionForFurtherRequests) {

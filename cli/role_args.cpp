@@ -59,6 +59,10 @@ void declare_http_security(ArgsSpec& args) {
       "names by which --http is asked besides those of its address and certificate, as behind "
       "a proxy; a request for another is refused",
       "HOST[,HOST...]");
+  args.flag("http-rate",
+            "requests a second, and as many at once, of one token, or of one address of other "
+            "machines without one; 0: any number",
+            "N", "500");
   declare_loopback(args);
 }
 
@@ -99,6 +103,10 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
                  .demanded = exposed && !args.on("insecure"),
                  .revoked = own.revoked};
   s.names = hosts_of(args.list("http-name"));
+  s.rate = args.number("http-rate");
+  if (!(s.rate >= 0)) {
+    throw UsageError("--http-rate " + args.text("http-rate") + ": a number of at least 0");
+  }
   if (const std::string oldest = args.text("http-tls"); oldest == "1.2") {
     s.oldest = TlsVersion::k12;
   } else if (oldest != "1.3") {

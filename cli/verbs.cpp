@@ -17,6 +17,7 @@ VERB(cache_gc);
 VERB(cache_ls);
 VERB(cert_init);
 VERB(cert_revoke);
+VERB(dashboard);
 VERB(demo);
 VERB(labels_accuracy);
 VERB(labels_diff);
@@ -177,6 +178,10 @@ constexpr Verb kRoles[] = {
      declare_tuner_join, run_tuner_join},
     {"tuner members", "who trains together with a Tuner", "[--http HOST:PORT]",
      "  ndtrain tuner members\n", declare_tuner_members, run_tuner_members},
+    {"dashboard", "the Tuner's page in a browser, signed in", "[--http HOST:PORT] [--no-open]",
+     "  ndtrain dashboard\n"
+     "  NDTRAIN_TOKEN=ndt_... ndtrain dashboard --http https://tuner.example.org:8420\n",
+     declare_dashboard, run_dashboard},
     {"pipestore serve", "features and labels next to the photos",
      "--photos DIR --tuner HOST:PORT --state DIR [options]",
      "  ndtrain pipestore serve --photos /srv/photos --tuner 10.0.0.1:25258 --state "

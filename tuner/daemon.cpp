@@ -10,6 +10,7 @@
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/http/certificate_metrics.h"
+#include "ndp/http/login_routes.h"
 #include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/role_loop.h"
@@ -181,6 +182,7 @@ struct TunerDaemon::Parts {
       std::ranges::move(more, std::back_inserter(all));
     };
     add(dashboard_routes(with, feed, versions));
+    add(login_routes(guard.access()));
     add(job_file_routes(fs, state.file("jobs")));
     const TrustOf trust = [this](std::string t) { return guard.trust(std::move(t)); };
     add(photo_routes(with, trust, ticket));

@@ -111,7 +111,7 @@ std::string Access::ticket_key_for(const HttpRequest& request) const {
 }
 
 Access::Verdict Access::check(const HttpRequest& request, const std::string& authorization,
-                              const HttpPermission* need) {
+                              const HttpPermission* need, const std::string& session) {
   const std::lock_guard lock(mutex_);
   refresh();
   if (need && need->role == Role::kAnyone) return {};
@@ -126,12 +126,38 @@ Access::Verdict Access::check(const HttpRequest& request, const std::string& aut
     if (who.ok()) return {.who = *who};
     return unknown(who.status().message());
   }
-  const Token* const token = find(secret, &why);
+  const bool by_session = secret.empty() && !session.empty();
+  const Token* const token = by_session ? find_session(session, request, &why) : find(secret, &why);
   if (!token && !on_) why = another_user(request.user);
   if (!token) return unknown(why);
   if (need) why = objection(*token, *need, request);
   if (!why.empty()) return {.refuse = http_error(403, why)};
-  return {.who = token->name, .role = token->role, .collection = token->collection};
+  return {.who = token->name,
+          .role = token->role,
+          .collection = token->collection,
+          .by_session = by_session};
+}
+
+std::string Access::make_login_code(const HttpRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto token = std::ranges::find_if(
+      tokens_, [&](const Token& t) { return t.name == request.who && t.revoked == 0; });
+  if (token == tokens_.end()) return "";
+  return sessions_.make_code(token->digest, user_of(request), clock_.monotonic());
+}
+
+std::optional<std::string> Access::redeem(const std::string& code, const HttpRequest& request) {
+  const std::lock_guard lock(mutex_);
+  return sessions_.redeem(code, user_of(request), clock_.monotonic());
+}
+
+void Access::end_session(const std::string& session) {
+  const std::lock_guard lock(mutex_);
+  sessions_.end(session);
+}
+
+std::optional<uid_t> Access::user_of(const HttpRequest& request) const {
+  return setting_.users_known ? request.user : std::nullopt;
 }
 
 bool Access::may_do_without(const HttpRequest& request) const {
@@ -145,11 +171,26 @@ const Token* Access::find(const std::string& secret, std::string* why) const {
     if (tokens_.empty()) *why += ", and nobody has made any yet";
     return nullptr;
   }
-  const Digest digest = sha256(secret);
+  return valid(token_of(sha256(secret)), why);
+}
+
+const Token* Access::find_session(const std::string& session, const HttpRequest& request,
+                                  std::string* why) const {
+  const auto token = sessions_.token_of(session, user_of(request), clock_.monotonic());
+  if (token) return valid(token_of(*token), why);
+  *why = "this browser's session has ended; `ndtrain dashboard` makes another";
+  return nullptr;
+}
+
+const Token* Access::token_of(const Digest& digest) const {
   const Token* token = nullptr;
   for (const Token& t : tokens_) {
     if (CRYPTO_memcmp(t.digest.data(), digest.data(), digest.size()) == 0) token = &t;
   }
+  return token;
+}
+
+const Token* Access::valid(const Token* token, std::string* why) const {
   if (!token) {
     *why = "this token is not known here";
   } else if (token->revoked != 0) {
@@ -168,7 +209,7 @@ std::string Access::objection(const Token& token, const HttpPermission& need,
                        token.name, name_of(token.role));
   }
   if (std::string of_task = task_objection(token, need, request); !of_task.empty()) return of_task;
-  if (token.collection.empty()) return "";
+  if (token.collection.empty() || need.scope == HttpScope::kNone) return "";
   if (need.scope == HttpScope::kSite) {
     return fmt::format(
         "the token of {} is for photos of the collection {}; {} is of the whole site", token.name,
@@ -193,7 +234,9 @@ std::string Access::objection(const Token& token, const HttpPermission& need,
 // Its task must be named, also where another would be meant without: no handler guesses it.
 std::string Access::task_objection(const Token& token, const HttpPermission& need,
                                    const HttpRequest& request) {
-  if (token.task.empty() || need.task == HttpTask::kPhoto) return "";
+  if (token.task.empty() || need.task == HttpTask::kPhoto || need.task == HttpTask::kNone) {
+    return "";
+  }
   const std::string what = request.method + " " + request.path;
   if (need.task == HttpTask::kAll) {
     return fmt::format("the token of {} is for photos and their labels in the task {}; {} is not",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/core/clock.h"
+#include "ndp/http/browser_sessions.h"
 #include "ndp/http/http_server.h"
 #include "ndp/http/tokens.h"
 
@@ -26,11 +27,14 @@ class Access {
     bool demanded = false;
     // Until then, by loopback: only this process's user and root; others need a token.
     bool own_user = false;
+    // HttpRequest::user is what the kernel says, and holds of codes and browsers' sessions.
+    bool users_known = false;
   };
   struct Verdict {
     std::string who;                     // the token's name; "" for nobody in particular
     Role role = Role::kAnyone;           // that they have
     std::string collection;              // that their token is for; "": all
+    bool by_session = false;             // a browser's, and no token, let them in
     std::optional<HttpResponse> refuse;  // 401: no token that does; 403: it may not do this
   };
 
@@ -38,10 +42,18 @@ class Access {
   Access(Fs& fs, const Clock& clock, Setting setting);
 
   // Of `request`, method, path and query count. `authorization`: the header's value, "Bearer
-  // TOKEN"; without one, `ticket` in the query stands for it. `need`: null for what there is not,
-  // which only those may know who have a token.
+  // TOKEN"; without one, `ticket` in the query stands for it, and without that `session`, the value
+  // of a browser's cookie. `need`: null for what there is not, which only those may know who have a
+  // token.
   Verdict check(const HttpRequest& request, const std::string& authorization,
-                const HttpPermission* need);
+                const HttpPermission* need, const std::string& session = "");
+
+  // For `who`, the owner of a token, whose request this is: a code for a browser, "" where there is
+  // no such token any more.
+  std::string make_login_code(const HttpRequest& request);
+  // A browser's session for such a code, as its cookie's value; absent: it does not do.
+  std::optional<std::string> redeem(const std::string& code, const HttpRequest& request);
+  void end_session(const std::string& session);
 
   bool on();           // whether tokens are needed
   uint64_t number();   // of the list; rises when it changes; 0: there is none yet
@@ -53,7 +65,13 @@ class Access {
  private:
   // All under mutex_.
   void refresh();
-  const Token* find(const std::string& secret, std::string* why) const;  // null: why it does not do
+  // Null: why it does not do.
+  const Token* find(const std::string& secret, std::string* why) const;
+  const Token* find_session(const std::string& session, const HttpRequest& request,
+                            std::string* why) const;
+  const Token* valid(const Token* token, std::string* why) const;
+  const Token* token_of(const Digest& digest) const;
+  std::optional<uid_t> user_of(const HttpRequest& request) const;
   std::string objection(const Token& token, const HttpPermission& need,
                         const HttpRequest& request) const;
   std::string ticket_key_for(const HttpRequest& request) const;
@@ -72,6 +90,7 @@ class Access {
   uint64_t number_ = 0;
   std::vector<Token> tokens_;
   std::map<std::string, std::string> ticket_keys_;  // by collection; absent: there are no tickets
+  BrowserSessions sessions_;
 };
 
 }  // namespace ndtrain::ndp

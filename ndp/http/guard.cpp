@@ -34,9 +34,10 @@ HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
                      const std::string& collection, const HttpSecurity& security)
     : access_(fs, clock,
               {directory, collection, security.demanded,
-               !security.open_loopback && tells_users_apart()}),
+               !security.open_loopback && tells_users_apart(), tells_users_apart()}),
       audit_(fs, clock, directory),
       names_(security.names),
+      rate_(security.rate),
       authority_(TlsClient::make(security.authority, security.revoked).or_throw()) {
   if (security.tls()) {
     Result<std::shared_ptr<TlsServer>> tls =

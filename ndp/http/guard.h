@@ -20,6 +20,7 @@ struct HttpSecurity {
   TlsVersion oldest = TlsVersion::k13;  // that is spoken
   bool open_loopback = false;           // to all users of the machine, while there is no token
   std::string revoked = {};  // lists of the authority in PEM: none in them is asked; "": none
+  double rate = 0;           // see HttpProtection
   bool tls() const { return !certificate.empty(); }
   bool operator==(const HttpSecurity&) const = default;
 };
@@ -37,7 +38,7 @@ class HttpGuard {
   Access& access() { return access_; }
   AuditLog& audit() { return audit_; }
   // Both of what this guards, which must outlive the server.
-  HttpProtection protection() { return {&access_, &audit_, tls_, names_}; }
+  HttpProtection protection() { return {&access_, &audit_, tls_, names_, rate_}; }
   HttpServer::Route audit_route();  // GET /audit
   // To ask another role by `token`.
   HttpTrust trust(std::string token) const { return {std::move(token), authority_}; }
@@ -46,6 +47,7 @@ class HttpGuard {
   Access access_;
   AuditLog audit_;
   const std::vector<std::string> names_;
+  const double rate_;
   std::shared_ptr<TlsServer> tls_;  // null: in the clear
   const std::shared_ptr<TlsClient> authority_;
 };

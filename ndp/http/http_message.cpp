@@ -18,6 +18,15 @@ constexpr auto kHead = static_cast<uint64_t>(limits::kHttpHead);
 // A chunk's own head, and what may follow the last one.
 constexpr size_t kChunkHead = size_t{16} << 10;
 constexpr std::string_view kEnd = "\r\n\r\n";
+// What a browser may do with an answer that says nothing else: nothing but show it by itself.
+const std::pair<std::string, std::string> kOfEachAnswer[] = {
+    {"Cache-Control", "no-store"},
+    {"Content-Security-Policy",
+     "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+    {"Cross-Origin-Resource-Policy", "same-origin"},
+    {"Referrer-Policy", "no-referrer"},
+    {"X-Content-Type-Options", "nosniff"},
+    {"X-Frame-Options", "DENY"}};
 
 bool same(std::string_view a, std::string_view b) {
   return std::ranges::equal(
@@ -82,6 +91,10 @@ HttpRequestReader::Got HttpRequestReader::head(std::string& bytes) {
   if (end == bytes.npos) return Got::kPart;
   const std::string_view text = std::string_view(bytes).substr(0, end + kEnd.size());
 
+  // Beast would join them (RFC 9112, 5.2).
+  if (text.find("\r\n ") != text.npos || text.find("\r\n\t") != text.npos) {
+    return refuse(400, "a field of the head goes on in another line");
+  }
   const std::vector<std::string> lengths = lengths_in(text);
   if (lengths.size() > 1) return refuse(400, "Content-Length is said more than once");
   if (!lengths.empty()) {
@@ -121,6 +134,7 @@ HttpRequestReader::Got HttpRequestReader::head(std::string& bytes) {
 
 std::string HttpRequestReader::objection() const {
   if (head_.count("Transfer-Encoding") > 0) {
+    if (head_.old) return "Transfer-Encoding is of HTTP/1.1, not of 1.0";
     if (head_.length) return "Content-Length and Transfer-Encoding do not go together";
     if (head_.count("Transfer-Encoding") > 1 ||
         !same(head_.field("Transfer-Encoding"), "chunked")) {
@@ -193,6 +207,9 @@ std::string answer_head(const HttpResponse& answer, std::optional<uint64_t> leng
   text += field_line("Content-Type", answer.type);
   if (length) text += field_line("Content-Length", std::to_string(*length));
   for (const auto& [name, value] : answer.headers) text += field_line(name, value);
+  for (const auto& [name, value] : kOfEachAnswer) {
+    if (!answer.headers.contains(name)) text += field_line(name, value);
+  }
   if (close) text += "Connection: close\r\n";
   if (!close && old) text += "Connection: keep-alive\r\n";
   return text + "\r\n";

@@ -21,6 +21,13 @@ bool means(const std::string& name, const std::string& host) {
   return dot != host.npos && dot > 0 && host.substr(dot) == name.substr(1);
 }
 
+// Whether a page of this server asks, by its Origin.
+bool is_own(std::string_view origin, const HttpHead& head, bool tls) {
+  const size_t host = origin.find("://");
+  return host != origin.npos && origin.substr(host + 3) == head.field("Host") &&
+         head.count("Origin") == 1 && (!tls || origin.substr(0, host) == "https");
+}
+
 }  // namespace
 
 std::string host_of_address(const std::string& address) {
@@ -57,19 +64,29 @@ std::optional<HttpResponse> wrong_host(const HttpHead& head, const std::vector<s
                              host.substr(0, 253));
 }
 
-std::optional<HttpResponse> wrong_origin(const HttpHead& head) {
-  if (head.method == "GET" || head.method == "HEAD") return std::nullopt;
-  const std::string origin(head.field("Origin")), from(head.field("Sec-Fetch-Site"));
-  bool own = true;
+std::optional<bool> is_foreign(const HttpHead& head) {
+  const std::string_view origin = head.field("Origin"), from = head.field("Sec-Fetch-Site");
   if (!from.empty()) {
-    own = (from == "same-origin" || from == "none") && head.count("Sec-Fetch-Site") == 1;
-  } else if (!origin.empty()) {
-    const size_t host = origin.find("://");
-    own = host != std::string::npos && origin.substr(host + 3) == head.field("Host") &&
-          head.count("Origin") == 1;
+    return (from != "same-origin" && from != "none") || head.count("Sec-Fetch-Site") != 1;
   }
-  if (own) return std::nullopt;
-  return http_error(403, "a page of " + origin + " asks for it, which is another site than this");
+  if (origin.empty()) return std::nullopt;
+  return !is_own(origin, head, false);
+}
+
+std::optional<HttpResponse> wrong_origin(const HttpHead& head, const HttpAsked& asked) {
+  const std::string origin(head.field("Origin"));
+  const bool reads = head.method == "GET" || head.method == "HEAD";
+  const bool foreign = is_foreign(head).value_or(false);
+  if (reads && (asked.of_anyone || !foreign)) return std::nullopt;
+  if (!reads && asked.by_session && !foreign && !is_own(origin, head, asked.tls)) {
+    return http_error(403,
+                      "a browser that is signed in changes something from our own pages only; "
+                      "the request's Origin is '" +
+                          origin.substr(0, 256) + "'");
+  }
+  if (!foreign) return std::nullopt;
+  return http_error(403, "a page of " + (origin.empty() ? "another site" : origin.substr(0, 256)) +
+                             " asks for it, which is another site than this");
 }
 
 }  // namespace ndtrain::ndp

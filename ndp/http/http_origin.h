@@ -21,7 +21,19 @@ bool is_loopback_host(const std::string& host);  // 127.x.x.x, [::1] and localho
 std::optional<HttpResponse> wrong_host(const HttpHead& head, const std::vector<std::string>& names,
                                        const std::string& local);
 
-// Why a page of another site asks for this change: 403.
-std::optional<HttpResponse> wrong_origin(const HttpHead& head);
+// What the answer to a page of another site hangs on.
+struct HttpAsked {
+  bool by_session = false;  // a browser's cookie came with it and let it in
+  bool of_anyone = false;   // anybody may ask it
+  bool tls = false;
+};
+
+// Whether `head` comes from a page of another site, or another port; absent: it does not say,
+// because no browser sent it, or an old one.
+std::optional<bool> is_foreign(const HttpHead& head);
+
+// Why a page of another site asks for this change, or for what not anyone may read: 403. A change
+// by a browser's session must say that it comes from our own.
+std::optional<HttpResponse> wrong_origin(const HttpHead& head, const HttpAsked& asked);
 
 }  // namespace ndtrain::ndp

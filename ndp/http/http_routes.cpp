@@ -1,7 +1,10 @@
 #include "ndp/http/http_routes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <iterator>
 
 #include "framework/core/json.h"
@@ -9,6 +12,7 @@
 #include "framework/tls/tls.h"
 #include "ndp/http/access.h"
 #include "ndp/http/audit.h"
+#include "ndp/http/browser_sessions.h"
 #include "ndp/http/form_data.h"
 #include "ndp/http/http_limits.h"
 #include "ndp/http/http_origin.h"
@@ -40,8 +44,12 @@ std::string decoded(std::string_view text, bool plus_is_space) {
   return out;
 }
 
-HttpRequest request_of(const HttpHead& head, const HttpEndpoints& ends) {
-  HttpRequest request{.method = head.method, .peer = ends.peer, .user = ends.user};
+HttpRequest request_of(const HttpHead& head, const HttpEndpoints& ends, bool tls) {
+  HttpRequest request{.method = head.method,
+                      .peer = ends.peer,
+                      .user = ends.user,
+                      .cookie = session_cookie(head.field("Host"), tls),
+                      .foreign = is_foreign(head).value_or(false)};
   std::string_view target = head.target;
   target = target.substr(0, target.find('#'));
   const size_t question = std::min(target.find('?'), target.size());
@@ -61,12 +69,18 @@ HttpRequest request_of(const HttpHead& head, const HttpEndpoints& ends) {
   return request;
 }
 
-// Those that say how the process does, and those by which it is worked.
+// Whether it says how the process does.
+bool is_health(std::string_view path) {
+  return path == "/healthz" || path == "/readyz" || path == "/metrics";
+}
+
+// Those, and the routes by which it is worked.
 bool is_urgent(const HttpServer::Route& route) {
-  for (const char* path : {"/healthz", "/readyz", "/metrics"}) {
-    if (route.pattern == path) return true;
-  }
-  return route.need.role >= Role::kOperator;
+  return is_health(route.pattern) || route.need.role >= Role::kOperator;
+}
+
+bool is_own_machine(const std::string& peer) {
+  return is_loopback_host(peer) || peer.starts_with("unix:") || peer.empty();
 }
 
 HttpResponse of_form(HttpPlan& plan) {
@@ -85,7 +99,9 @@ HttpResponse http_error(int status, const std::string& what) {
 
 HttpRoutes::HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body,
                        HttpProtection protection)
-    : max_body_(max_body), protection_(std::move(protection)) {
+    : max_body_(max_body),
+      protection_(std::move(protection)),
+      rates_(new Rates{.mutex = {}, .limiter = RateLimiter(protection_.rate)}) {
   for (HttpServer::Route& route : routes) {
     std::regex pattern(route.pattern);
     entries_.push_back({std::move(route), std::move(pattern)});
@@ -93,7 +109,7 @@ HttpRoutes::HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body,
 }
 
 HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEndpoints& ends) const {
-  HttpPlan plan{.request = request_of(head, ends)};
+  HttpPlan plan{.request = request_of(head, ends, protection_.tls != nullptr)};
   const auto refused = [&](HttpResponse answer) {
     plan.route = nullptr;
     plan.answer = std::move(answer);
@@ -140,13 +156,36 @@ std::vector<std::string> HttpRoutes::names() const {
 std::optional<HttpResponse> HttpRoutes::objection(const HttpHead& head, const HttpPermission* need,
                                                   HttpPlan& plan) const {
   if (Access* const access = protection_.access) {
-    Access::Verdict v = access->check(plan.request, std::string(head.field("Authorization")), need);
+    const std::string session(cookie_value(head.field("Cookie"), plan.request.cookie));
+    Access::Verdict v =
+        access->check(plan.request, std::string(head.field("Authorization")), need, session);
+    plan.request.who = v.who;
+    if (auto no = too_many(plan.request)) return no;
     if (v.refuse) return std::move(v.refuse);
+    if (v.by_session) plan.request.session = session;
     plan.urgent = plan.urgent || v.role >= Role::kOperator;
-    plan.request.who = std::move(v.who);
     plan.request.collection = std::move(v.collection);
   }
-  return wrong_origin(head);
+  return wrong_origin(head, {.by_session = !plan.request.session.empty(),
+                             .of_anyone = need && need->role == Role::kAnyone,
+                             .tls = protection_.tls != nullptr});
+}
+
+std::optional<HttpResponse> HttpRoutes::too_many(const HttpRequest& request) const {
+  const bool of_token = !request.who.empty();
+  if (is_health(request.path) || (!of_token && is_own_machine(request.peer))) return std::nullopt;
+  {
+    const std::lock_guard lock(rates_->mutex);
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    // No address has a space.
+    const std::string key = of_token ? "token " + request.who : request.peer;
+    if (rates_->limiter.take(now, key)) return std::nullopt;
+  }
+  HttpResponse later = http_error(
+      429, fmt::format("{} asks more than {} times a second (--http-rate)",
+                       of_token ? "the token of " + request.who : request.peer, protection_.rate));
+  later.headers["Retry-After"] = "1";
+  return later;
 }
 
 std::optional<HttpResponse> HttpRoutes::body_objection(const HttpHead& head, HttpPlan& plan) const {

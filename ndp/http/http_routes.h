@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <regex>
 #include <string>
 #include <vector>
 
 #include "ndp/http/http_message.h"
+#include "ndp/http/rate_limiter.h"
 
 namespace ndtrain::ndp {
 
@@ -48,8 +50,13 @@ class HttpRoutes {
     HttpServer::Route route;
     std::regex pattern;
   };
+  struct Rates {
+    std::mutex mutex;
+    RateLimiter limiter;
+  };
   std::optional<HttpResponse> objection(const HttpHead& head, const HttpPermission* need,
                                         HttpPlan& plan) const;
+  std::optional<HttpResponse> too_many(const HttpRequest& request) const;
   std::optional<HttpResponse> body_objection(const HttpHead& head, HttpPlan& plan) const;
   std::vector<std::string> names() const;  // those of the certificate that is shown now, too
   HttpResponse recorded(const HttpServer::Route& route, const HttpRequest& request) const;
@@ -57,6 +64,7 @@ class HttpRoutes {
   std::vector<Entry> entries_;
   const int64_t max_body_;
   const HttpProtection protection_;
+  std::unique_ptr<Rates> rates_;
 };
 
 }  // namespace ndtrain::ndp

@@ -36,6 +36,9 @@ struct HttpRequest {
   std::string peer;        // the client's host, as text; the address itself for a unix socket
   // Whose process asks by loopback; absent: it is not known.
   std::optional<uid_t> user = {};
+  std::string cookie;    // how a browser's session is called here (session_cookie())
+  std::string session;   // its value, where that and no token let the request in
+  bool foreign = false;  // the browser says that it comes from a page of another site
 };
 
 struct HttpResponse {
@@ -84,6 +87,10 @@ struct HttpProtection {
   // localhost: 421 for others, 400 for none. What is in the certificate and in the address that is
   // listened on need not be said.
   std::optional<std::vector<std::string>> names = {};
+  // Requests a second, and as many at once, of one token or, without one, of one address that is
+  // not this machine's, where a proxy may stand: 429 beyond. 0: any number. Those that say how the
+  // process does are not counted.
+  double rate = 0;
 };
 
 // What a route changes, as the audit log says it.
@@ -106,8 +113,9 @@ class HttpServer {
 
   // `address` is "host:port" (port 0: any) or "unix:/path"; the Status says why it cannot be had.
   // The first route that fits answers. Bodies have at most `max_body` bytes. Who has no token that
-  // does gets 401, who may not do it 403, before a body is read; so does a change that another
-  // site's page asks for (403), and who gives no body, or two, its length (400).
+  // does gets 401, who may not do it 403, before a body is read; so does what another site's page
+  // asks for (403; it may have what anyone may read), and who gives no body, or two, its length
+  // (400).
   static Result<std::unique_ptr<HttpServer>> listen(const std::string& address,
                                                     std::vector<Route> routes, int64_t max_body,
                                                     HttpProtection protection = {},

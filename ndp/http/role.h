@@ -16,6 +16,7 @@ enum class HttpScope {
   kSite,
   kPhotos,      // of the collection that the server has, whatever is asked for
   kCollection,  // of the one that the query's `collection` names, by which the handler goes too
+  kNone,        // what is of no photos: for each token
 };
 
 // A token may be for one task (ndp/labels/label_db.h): for what is said in it of photos, and for
@@ -24,6 +25,7 @@ enum class HttpTask {
   kAll,    // what is asked for is of no task, or of all: not for such a token
   kPhoto,  // a photo's pixels
   kNamed,  // of the one that the query's `task` names, by which the handler goes too
+  kNone,   // what says nothing of photos: for each token
 };
 
 // Who may ask for something over HTTP. There is none that nobody thought of: no default.

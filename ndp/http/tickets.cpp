@@ -3,12 +3,11 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 
-#include <array>
 #include <charconv>
 
 #include "framework/core/hash.h"
+#include "ndp/http/random_secret.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -26,11 +25,8 @@ Digest mac(const std::string& key, const std::string& text) {
   return digest;
 }
 
-std::string random_secret() {
-  std::array<char, 32> bytes;
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size()) != 1) {
-    throw Error("OpenSSL: no random numbers");
-  }
+std::string random_key() {
+  const auto bytes = random_secret();
   return {bytes.begin(), bytes.end()};
 }
 
@@ -72,7 +68,7 @@ Result<std::string> who_shows(const std::string& token, const std::string& key,
   return who;
 }
 
-Tickets::Tickets(Clock& clock) : clock_(clock), secret_(random_secret()) {}
+Tickets::Tickets(Clock& clock) : clock_(clock), secret_(random_key()) {}
 
 std::string Tickets::key_of(const std::string& store) const {
   const Digest key = mac(secret_, "store\n" + store);

@@ -1,15 +1,13 @@
 #include "ndp/http/tokens.h"
 
-#include <openssl/rand.h>
-
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
+#include "ndp/http/random_secret.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -29,12 +27,6 @@ Token token_from(const Json& j) {
           .created = j.at("created"),
           .expires = j.at("expires"),
           .revoked = j.at("revoked")};
-}
-
-std::string random_token() {
-  std::array<uint8_t, 32> bytes;
-  if (RAND_bytes(bytes.data(), bytes.size()) != 1) throw Error("OpenSSL: no random numbers");
-  return std::string(kTokenPrefix) + to_hex(bytes);
 }
 
 }  // namespace
@@ -121,7 +113,7 @@ Result<std::string> TokensFile::add(Token token) {
     }
     tokens.erase(old);
   }
-  const std::string secret = random_token();
+  std::string secret = std::string(kTokenPrefix) + to_hex(random_secret());
   token.digest = sha256(secret);
   tokens.push_back(std::move(token));
   if (Status s = write(std::move(tokens)); !s.ok()) return s;

@@ -125,7 +125,9 @@ HttpResponse image(Uploads& uploads, const Digest& id) {
   if (!file.ok()) return refused(file.status());
   const PhotoFormat format = sniff(std::as_bytes(std::span(*file)));
   if (browsers_show(format)) {
-    return {.body = std::move(*file), .type = std::string(media_type(format))};
+    return {.body = std::move(*file),
+            .type = std::string(media_type(format)),
+            .headers = {{"Content-Disposition", "attachment"}}};  // no page of its own
   }
   const Result<Image> photo = uploads.decode(id, *file, {}, nullptr);
   if (!photo.ok()) return refused(photo.status());

@@ -20,12 +20,12 @@
 #include <thread>
 
 #include "framework/core/clock.h"
+#include "ndp/http/rate_limiter.h"
 #include "ndp/photos/catalogue.h"
 #include "ndp/photos/photo_decoder.h"
 #include "ndp/pipestore/cache_writer.h"
 #include "ndp/pipestore/found_photo.h"
 #include "ndp/pipestore/online_labeler.h"
-#include "ndp/pipestore/rate_limiter.h"
 #include "ndp/pipestore/store_photos.h"
 #include "ndp/pipestore/store_trash.h"
 #include "ndp/pipestore/upload_log.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ndp/pipestore/rate_limiter.h"
+#include "ndp/http/rate_limiter.h"
 
 namespace ndtrain::ndp {
 namespace {

@@ -54,6 +54,7 @@ TEST_F(UploadHttp, TakesAPhotoAndShowsWhatIsKnownOfIt) {
   const HttpResponse photo = client().get("/photos/" + id).or_throw();
   EXPECT_EQ(photo.body, file);
   EXPECT_EQ(photo.type, "image/jpeg");
+  EXPECT_EQ(photo.headers.at("Content-Disposition"), "attachment") << "no page of its own";
   const HttpResponse small = client().get("/photos/" + id + "/thumbnail").or_throw();
   EXPECT_EQ(decode(std::as_bytes(std::span(small.body))).or_throw().image.width, 128);
 

@@ -68,7 +68,8 @@ TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
           "GET /labels/new-photos: viewer, of a collection and a task",
           "GET /labels/([0-9]{1,18}): viewer, of a collection and a task",
           "PUT /labels/([0-9]{1,18}): labeller, of a collection and a task, recorded as label",
-          "GET /audit: admin"));
+          "POST /login: viewer, recorded as login", "GET /login: anyone", "POST /logout: viewer",
+          "GET /session: viewer", "GET /audit: admin"));
 }
 
 TEST_F(RoleAccess, EveryRouteOfAPipeStoreNeedsARole) {

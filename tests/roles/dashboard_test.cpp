@@ -67,8 +67,10 @@ TEST_F(RoleDashboard, ShowsPhotosOfStoresThatOnlyTheTunerCanReach) {
   EXPECT_EQ(r.status, 200);
   EXPECT_EQ(r.type, "image/jpeg");
   EXPECT_TRUE(r.body == photo);
+  EXPECT_EQ(r.headers.at("Content-Disposition"), "attachment");
   const HttpResponse small = client_->get(attic + path + "/thumbnail").or_throw();
   EXPECT_EQ(small.status, 200);
+  EXPECT_EQ(small.headers.at("Content-Disposition"), "inline");
   EXPECT_TRUE(small.body == store.get("/" + path + "/thumbnail")->body && small.body != photo);
   EXPECT_EQ(refusal(attic + "photos/" + to_hex(sha256("none"))).first, 404);
   EXPECT_EQ(refusal(attic + "photos/../jobs").first, 404);

@@ -167,6 +167,7 @@ class FsyncDeathTest : public testing::RolesTest {
         {"/tasks/(.+)", {"DELETE", "/tasks/mood"}},
         {version + "/notes", {"POST", "/versions/3/notes", R"({"note": "a look"})"}},
         {label, {"PUT", here, R"({"label": "tulip"})"}},
+        {"/login", {"POST", "/login"}},
     };
     const std::vector<std::pair<std::string, std::string>> read = {
         {"/healthz", "/healthz"},
@@ -205,12 +206,15 @@ class FsyncDeathTest : public testing::RolesTest {
         {"/labels/confusion", "/labels/confusion"},
         {"/labels/new-photos", "/labels/new-photos"},
         {label, here},
+        {"/login", "/login?code=1"},
+        {"/session", "/session"},
         {"/audit", "/audit"}};
     for (const auto& [pattern, path] : read) {
       cases.push_back({.pattern = pattern, .request = {"GET", path}, .reads = true});
     }
     cases.push_back(
         {.pattern = "/jobs/plan", .request = {"POST", "/jobs/plan", submit.body}, .reads = true});
+    cases.push_back({.pattern = "/logout", .request = {"POST", "/logout"}, .reads = true});
     // The store takes it, where there is one.
     cases.push_back(
         {.pattern = "/photos/like", .request = {"POST", "/photos/like", "a photo"}, .reads = true});

@@ -78,15 +78,24 @@ std::string Browser::lacking() {
   return ::access(kProgram, X_OK) == 0 ? "" : "needs Chromium: apt-get install chromium";
 }
 
-Browser::Browser() {
+Browser::Browser(const std::vector<std::string>& switches) {
   const auto [their_in, to] = make_pipe();
   const auto [from, their_out] = make_pipe();
-  process_ =
-      spawn({kProgram, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-             "--disable-extensions", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--hide-scrollbars",
-             "--user-data-dir=" + profile_.path(), "--remote-debugging-pipe", "about:blank"},
-            their_in, their_out);
+  std::vector<std::string> words = {kProgram,
+                                    "--headless",
+                                    "--no-sandbox",
+                                    "--disable-gpu",
+                                    "--disable-dev-shm-usage",
+                                    "--disable-extensions",
+                                    "--no-first-run",
+                                    "--disable-background-networking",
+                                    "--disable-component-update",
+                                    "--hide-scrollbars",
+                                    "--user-data-dir=" + profile_.path(),
+                                    "--remote-debugging-pipe"};
+  words.insert(words.end(), switches.begin(), switches.end());
+  words.emplace_back("about:blank");
+  process_ = spawn(std::move(words), their_in, their_out);
   ::close(their_in);
   ::close(their_out);
   to_ = to;

@@ -16,7 +16,8 @@ class Browser {
   // Why there is none on this machine; "": there is one.
   static std::string lacking();
 
-  Browser();  // throws Error
+  // `switches` of its command line, besides those it always has. Throws Error.
+  explicit Browser(const std::vector<std::string>& switches = {});
   ~Browser();
   Browser(const Browser&) = delete;
   Browser& operator=(const Browser&) = delete;

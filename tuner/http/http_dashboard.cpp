@@ -28,10 +28,7 @@ HttpResponse page(std::string_view name) {
     if (file.name != name) continue;
     return {.body = std::string(file.content),
             .type = type_of(name),
-            .headers = {{"Content-Security-Policy", kPolicy},
-                        {"X-Content-Type-Options", "nosniff"},
-                        {"Referrer-Policy", "no-referrer"},
-                        {"Cache-Control", "no-cache"}}};
+            .headers = {{"Content-Security-Policy", kPolicy}, {"Cache-Control", "no-cache"}}};
   }
   return http_error(404, "the dashboard has no file " + std::string(name));
 }

@@ -13,7 +13,8 @@ namespace {
 
 // A report has its pictures and styles in itself, and needs no script.
 constexpr const char* kReportPolicy =
-    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'";
 
 HttpResponse unreadable(const Status& why) { return http_error(500, why.message()); }
 
@@ -34,8 +35,7 @@ HttpResponse report(Fs& fs, const std::string& directory, const std::string& job
   if (!html.ok()) return unreadable(html.status());
   return {.body = std::move(*html),
           .type = "text/html; charset=utf-8",
-          .headers = {{"Content-Security-Policy", kReportPolicy},
-                      {"X-Content-Type-Options", "nosniff"}}};
+          .headers = {{"Content-Security-Policy", kReportPolicy}}};
 }
 
 // Of a training that goes on, too: nothing is locked, and a torn last line is left out.

@@ -21,7 +21,8 @@ constexpr int kFresh = 600;  // seconds; it may be deleted meanwhile
 
 using Turns = std::counting_semaphore<kAtOnce>;
 
-HttpResponse fetch(const std::string& address, const std::string& path, HttpTrust trust) {
+HttpResponse fetch(const std::string& address, const std::string& path, bool thumbnail,
+                   HttpTrust trust) {
   Result<HttpResponse> got = HttpClient(address, kPatience, std::move(trust)).get(path);
   if (!got.ok()) return http_error(502, got.status().message());
   // Whatever answers there: nothing but a picture is handed on as if it were the Tuner's own.
@@ -38,7 +39,8 @@ HttpResponse fetch(const std::string& address, const std::string& path, HttpTrus
   return {.body = std::move(got->body),
           .type = got->type,
           .headers = {{"Cache-Control", "private, max-age=" + std::to_string(kFresh)},
-                      {"X-Content-Type-Options", "nosniff"}}};
+                      // What somebody uploaded is not opened as a page of its own.
+                      {"Content-Disposition", thumbnail ? "inline" : "attachment"}}};
 }
 
 // Copies the store, which takes requests; where it takes none, the answer says why. A token's
@@ -92,7 +94,7 @@ std::vector<HttpServer::Route> photo_routes(const WithService& with, const Trust
     }
     const std::unique_ptr<Turns, void (*)(Turns*)> turn(turns.get(),
                                                         [](Turns* t) { t->release(); });
-    return fetch(store.http, photo + store.query(), trust(shown));
+    return fetch(store.http, photo + store.query(), photo.ends_with("/thumbnail"), trust(shown));
   };
   return {{"GET",
            "/stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?)",

@@ -8,7 +8,8 @@ function askForToken(refused) {
   asking ??= new Promise((resolve) => {
     const dialog = find("token"), input = dialog.querySelector("input");
     find("token_why").textContent =
-      refused ? "That token was refused." : "It stays in this browser tab.";
+      refused ? "That token was refused."
+        : "It stays in this browser tab. Without one: `ndtrain dashboard` makes a link that signs a browser in.";
     input.value = "";
     dialog.addEventListener("close", () => {
       sessionStorage.setItem(kToken, input.value);

@@ -10,6 +10,7 @@ import {set_up_photo, show_photo} from "./photo.js";
 import {show_quarantine} from "./quarantine.js";
 import {set_up_review, show_review} from "./review.js";
 import {set_up_search, show_labels} from "./search.js";
+import {set_up_session} from "./session.js";
 import {photos_of_stores, show_production, show_stores, stores_here, stores_known} from "./stores.js";
 import {set_up_submit, show_submit} from "./submit.js";
 import {of_task, set_up_task, show_collections, show_tasks, task} from "./task.js";
@@ -79,6 +80,7 @@ set_up_task(() => {
   show();
 });
 set_up_versions();
+set_up_session().catch((e) => say(e.message, "bad"));
 addEventListener("hashchange", () => {
   scrollTo(0, 0);
   show();

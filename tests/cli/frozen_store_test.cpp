@@ -1,4 +1,8 @@
 // A PipeStore whose process stands still, as one does whose machine is cut off.
+#include <chrono>
+#include <string>
+#include <thread>
+
 #include "tests/cli/site_fixture.h"
 
 namespace ndtrain {

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "framework/testing/memory_fs.h"
 #include "ndp/http/access.h"
 #include "ndp/http/http_routes.h"

@@ -55,7 +55,7 @@ void BrowserSessions::end(std::string_view value) {
 
 std::string session_cookie(std::string_view host, bool tls) {
   const size_t colon = host.rfind(':');
-  const std::string_view port = colon == host.npos ? "" : host.substr(colon + 1);
+  const std::string_view port = colon == std::string_view::npos ? "" : host.substr(colon + 1);
   const bool is_port = !port.empty() && std::ranges::all_of(port, [](unsigned char c) {
     return std::isdigit(c) != 0;
   });

@@ -24,7 +24,7 @@ bool means(const std::string& name, const std::string& host) {
 // Whether a page of this server asks, by its Origin.
 bool is_own(std::string_view origin, const HttpHead& head, bool tls) {
   const size_t host = origin.find("://");
-  return host != origin.npos && origin.substr(host + 3) == head.field("Host") &&
+  return host != std::string_view::npos && origin.substr(host + 3) == head.field("Host") &&
          head.count("Origin") == 1 && (!tls || origin.substr(0, host) == "https");
 }
 

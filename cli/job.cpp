@@ -413,6 +413,8 @@ int run_store_ls(Context& context, const Args& args) {
                                 : "away",
                         s["photos"].get<uint64_t>(), s["version_in_force"].get<uint64_t>(),
                         when(s["last_seen"]), one ? "" : "  " + s["collection"].get<std::string>());
+    const std::string wrong = s.value("wrong_features", std::string());
+    if (!wrong.empty()) text += fmt::format("  {}\n", wrong);
     for (const auto& [task, version] : s["in_force"].items()) {
       if (task != std::string(kDefaultTask)) {
         text += fmt::format("{:>48}  of task {}\n", version.get<uint64_t>(), task);

@@ -112,7 +112,8 @@ struct TunerDaemon::Parts {
         config.jobs_at_once,
         [this](const Digest& extractor, bool exact, const ViewRule& views) {
           return features ? features->photos_of(extractor, exact, views) : int64_t{0};
-        }};
+        },
+        random_bits()};
     service = std::make_unique<TunerService>(setting, me);
     service->remove_done_rows();
     watch(config.watch, clock);
@@ -287,9 +288,14 @@ struct TunerDaemon::Parts {
         std::chrono::milliseconds(1), kLongestWait);
     if (auto event = events.take(wait)) {
       service->handle(std::move(*event));
-      while ((event = events.take(std::chrono::nanoseconds(0)))) service->handle(std::move(*event));
+      for (int i = 1; i < kEventsOfTurn && (event = events.take(std::chrono::nanoseconds(0)));
+           ++i) {
+        service->handle(std::move(*event));
+      }
     }
-    while (auto event = member_events.take(std::chrono::nanoseconds(0))) {
+    for (int i = 0; i < kEventsOfTurn; ++i) {
+      auto event = member_events.take(std::chrono::nanoseconds(0));
+      if (!event) break;
       members.handle(std::move(*event));
     }
     members.tick();

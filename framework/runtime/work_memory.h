@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "framework/core/host_memory.h"
 #include "framework/runtime/backend.h"
 
 namespace ndtrain {
@@ -17,6 +18,10 @@ class WorkMemory {
   // From now on there is so much. Throws OutOfMemory.
   void reserve(size_t bytes) {
     if (arena_.data() && arena_.bytes() >= bytes) return;
+    const auto most = static_cast<uint64_t>(host_memory());
+    if (device_.shares_host_memory() && bytes > most) {
+      throw OutOfMemory("a plan works in ", bytes, " bytes of memory: this process may use ", most);
+    }
     arena_ = {};  // first: both need not be there at once
     arena_ = DeviceBuffer(device_, std::max<size_t>(bytes, 1));
   }

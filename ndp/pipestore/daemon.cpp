@@ -242,7 +242,10 @@ struct PipeStoreDaemon::Parts {
         next - system_clock().monotonic(), std::chrono::milliseconds(1), kLongestWait);
     if (auto event = events.take(wait)) {
       handle(std::move(*event));
-      while ((event = events.take(std::chrono::nanoseconds(0)))) handle(std::move(*event));
+      for (int i = 1; i < kEventsOfTurn && (event = events.take(std::chrono::nanoseconds(0)));
+           ++i) {
+        handle(std::move(*event));
+      }
     }
     for (const auto& store : stores) store->tick();
     const auto now = system_clock().monotonic();

@@ -1,7 +1,12 @@
 #include "ndp/pipestore/model_deployment.h"
 
+#include <fmt/format.h>
+
 #include <exception>
+#include <functional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "framework/core/checksummed_json.h"
@@ -11,6 +16,7 @@
 #include "ndp/labels/label_db.h"
 #include "ndp/pipestore/store_lanes.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -112,7 +118,23 @@ void ModelDeployment::say_in_force() {
   ports_.tuner.put_in_force(all);
 }
 
+// Why no Tuner would say so; "" where one would.
+std::string ModelDeployment::objection(const wire::Publish& message) const {
+  if (message.extractor().empty() && (message.version() > 0 || !message.head().empty())) {
+    return fmt::format("version {} has no extractor", message.version());
+  }
+  std::set<std::string_view> tasks{kDefaultTask};
+  for (const VersionsInForce& all : {std::cref(in_force_), std::cref(coming_)}) {
+    for (const auto& [task, version] : all) tasks.insert(task);
+  }
+  if (!message.task().empty()) tasks.insert(message.task());
+  if (static_cast<int64_t>(tasks.size()) - 1 <= wire::kMostTasks) return "";
+  return fmt::format("versions of {} tasks besides the default one; {} are the most",
+                     tasks.size() - 1, wire::kMostTasks);
+}
+
 void ModelDeployment::publish(const wire::Publish& message) {
+  if (const std::string why = objection(message); !why.empty()) return ports_.tuner.refuse(why);
   coming_.insert_or_assign(
       message.task().empty() ? std::string(kDefaultTask) : message.task(),
       VersionInForce{message.version(), digest_of(message.extractor()), digest_of(message.head())});

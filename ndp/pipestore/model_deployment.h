@@ -62,6 +62,7 @@ class ModelDeployment {
 
  private:
   Time now() const { return ports_.clock.monotonic(); }
+  std::string objection(const wire::Publish& message) const;
   void check();
   void put_in_force();
   void withdraw();

@@ -1,5 +1,7 @@
 #include "ndp/pipestore/model_fetch.h"
 
+#include <fmt/format.h>
+
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
@@ -47,6 +49,7 @@ bool ModelFetch::fetch(std::span<const Digest> models) {
     if (setting_.blobs.has(model)) continue;
     if (model_) return false;  // one after the other
     model_ = model;
+    bad_ways_ = 0;
     ++serial_;
     wire::ModelWanted wanted;
     for (const Digest& held : setting_.blobs.list()) {
@@ -126,8 +129,12 @@ void ModelFetch::applied(const Status& status) {
 }
 
 void ModelFetch::by_itself(const std::string& failure) {
-  log::warn("model {} by deltas: {}; it is fetched as it is", short_hex(*model_), failure);
   steps_.clear();
+  if (++bad_ways_ >= kBadWays) {
+    return give_up(fmt::format("{} ways to model {} that lead nowhere, the last: {}", kBadWays,
+                               short_hex(*model_), failure));
+  }
+  log::warn("model {} by deltas: {}; it is fetched as it is", short_hex(*model_), failure);
   wire::ModelWanted wanted;
   wanted.set_failure(wire::as_text(failure));
   for (const Digest& held : setting_.blobs.list()) {

@@ -23,6 +23,7 @@ class ModelFetch {
  public:
   static constexpr int kCorruptModels = 3;  // then it is given up
   static constexpr int kSteps = 256;        // of one way, at most
+  static constexpr int kBadWays = 3;        // to one model; then it is given up
   static constexpr size_t kHeld = 64;       // models that the Tuner is told of, at most
 
   struct Setting {
@@ -76,6 +77,7 @@ class ModelFetch {
   int64_t asked_until_ = 0;         // bytes of it
   uint64_t bytes_ = 0;              // of all
   int corrupt_ = 0;                 // that came
+  int bad_ways_ = 0;                // to the model that is wanted
   int damaged_ = 0;                 // that were here
   uint64_t serial_ = 0;             // of what is under way; tasks of another are stale
 };

@@ -1,5 +1,7 @@
 #include "ndp/pipestore/row_delivery.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "framework/core/hash.h"
@@ -24,8 +26,14 @@ Status RowDelivery::wanted(const wire::Wanted& m) {
                                 std::to_string(places->size()) + " places"};
   }
   if (numbers->empty()) return {};
+  if (waiting_ + taken_up_ + numbers->size() > photos_) {
+    return {Code::kTooLarge, fmt::format("{} photos are wanted at once, of {}",
+                                         waiting_ + taken_up_ + numbers->size(), photos_)};
+  }
   Run& run = runs_[m.run()];
-  for (size_t i = 0; i < numbers->size(); ++i) run.queue[(*numbers)[i]] = (*places)[i];
+  for (size_t i = 0; i < numbers->size(); ++i) {
+    waiting_ += run.queue.insert_or_assign((*numbers)[i], (*places)[i]).second;
+  }
   queued_.insert(m.run());
   return {};
 }
@@ -39,12 +47,14 @@ std::optional<RowDelivery::Batch> RowDelivery::next(size_t most) {
   Batch batch{first, {}};
   if (first > 0) most = std::max<size_t>(1, most / row_.views);
   Run& run = runs_[batch.run];
-  const size_t always = !nothing_outside ? 0 : row_.varies ? 1 : most;
+  const size_t fits = std::clamp<size_t>(kBatchBytes / row_.of(first), 1, most);
+  const size_t always = !nothing_outside ? 0 : row_.varies ? 1 : fits;
   const size_t n = std::min({most, std::max<size_t>(room, always), run.queue.size()});
   for (auto it = run.queue.begin(); batch.photos.size() < n; it = run.queue.erase(it)) {
     batch.photos.push_back({it->first, it->second});
   }
   if (run.queue.empty()) queued_.erase(batch.run);
+  waiting_ -= n;
   run.outside += n;
   taken_up_ += n;
   bytes_ += n * row_.of(first);

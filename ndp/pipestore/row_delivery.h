@@ -25,6 +25,8 @@ class RowDelivery {
  public:
   // A row larger than a chunk travels alone, one larger than kWholeRow in pieces.
   static constexpr size_t kChunkBytes = size_t{256} << 10;
+  // Of the rows of one batch, about, where the window has room for less; one row always.
+  static constexpr size_t kBatchBytes = size_t{256} << 20;
 
   struct Photo {
     uint64_t number = 0;  // in the manifest
@@ -52,10 +54,12 @@ class RowDelivery {
   };
 
   // `photos` is the size of the inventory; `window` bounds the bytes of rows that are taken up and
-  // not acknowledged (one batch may always be, or one row where rows differ in size).
+  // not acknowledged (one batch may always be, or one row where rows differ in size). Throws Error
+  // for rows of no bytes.
   RowDelivery(uint64_t job, uint64_t photos, RowSize row, uint64_t window);
 
-  // kCorrupt when the message contradicts itself.
+  // kCorrupt when the message contradicts itself; kTooLarge when more photos would be wanted at
+  // once than there are.
   Status wanted(const wire::Wanted& message);
 
   // The next photos, at most `most`, or so many views where there is more than one photo;
@@ -93,6 +97,7 @@ class RowDelivery {
   uint64_t window_;
   std::map<uint32_t, Run> runs_;
   std::set<uint32_t> queued_;  // runs with something in their queue
+  uint64_t waiting_ = 0;       // photos in the queues
   uint64_t taken_up_ = 0;      // photos
   uint64_t bytes_ = 0;         // of rows taken up or sent, and not acknowledged
   uint64_t chunks_ = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "framework/core/hash.h"
+#include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "ndp/pipestore/inventory_messages.h"
 #include "ndp/pipestore/store_lanes.h"
@@ -51,6 +52,11 @@ void RowJobs::refuse(uint64_t id, const std::string& reason) {
 }
 
 void RowJobs::begin(const wire::Job& job) {
+  if (listing_ >= kMostLists) {
+    return ports_.tuner.refuse(fmt::format(
+        "job {} is asked for while {} lists of photos are made; {} are the most at once", job.job(),
+        listing_, kMostLists));
+  }
   log::info("job {} begins", job.job());
   jobs_[job.job()] = Job{.ask = job, .serial = ++serials_};
   if (jobs_.size() > kMost) {
@@ -62,9 +68,13 @@ void RowJobs::begin(const wire::Job& job) {
 
 void RowJobs::wanted(const wire::Wanted& message) {
   const auto job = jobs_.find(message.job());
-  if (job == jobs_.end() || !job->second.work) return;
+  if (job == jobs_.end()) return;
+  if (!job->second.work) {
+    return ports_.tuner.refuse(
+        fmt::format("photos of job {} are wanted before it was told of any", message.job()));
+  }
   if (const Status s = job->second.work->wanted(message); !s.ok()) {
-    return refuse(job->first, s.message());
+    return ports_.tuner.refuse(fmt::format("job {}: {}", message.job(), s.message()));
   }
   make_more(job->first);
 }
@@ -111,6 +121,7 @@ std::vector<Digest> RowJobs::models() const {
 }
 
 void RowJobs::list(uint64_t id) {
+  ++listing_;
   ports_.lanes.start(kStoreLane, [this, id, serial = jobs_.at(id).serial]() -> Continuation {
     const auto begun = ports_.clock.monotonic();
     Result<StoreInventory> result = tried([&] { return ports_.producer.scan(); });
@@ -118,6 +129,7 @@ void RowJobs::list(uint64_t id) {
       result->seconds = std::chrono::duration<double>(ports_.clock.monotonic() - begun).count();
     }
     return [this, id, serial, result = std::move(result)] {
+      --listing_;
       if (is_current(id, serial)) listed(id, result);
     };
   });
@@ -154,6 +166,14 @@ Result<RowJobs::Opened> RowJobs::open(const wire::Job& ask,
   Result<std::unique_ptr<JobRows>> rows =
       ports_.producer.open(ask, std::move(inventory), extractor, head);
   if (!rows.ok()) return rows.status();
+  const RowDelivery::RowSize row = (*rows)->row();
+  if (row.bytes == 0) return Status(Code::kCorrupt, "a row of it would have no bytes");
+  if (row.bytes > static_cast<size_t>(limits::kPhotoFile) / row.views) {
+    return Status(
+        Code::kTooLarge,
+        fmt::format("a row of it would have {} bytes, {} times over; the limit is {} in all",
+                    row.bytes, row.views, limits::kPhotoFile));
+  }
   Opened opened{std::move(*rows), {}};
   if (ask.with_gain()) opened.about.set_bf16_gain(ports_.producer.bf16_gain());
   if (ask.sample().empty()) return opened;

@@ -27,6 +27,9 @@ class RowJobs {
   static constexpr size_t kBatch = 256;  // photos of one task, at most
   static constexpr size_t kTasks = 2;    // of a job that make rows, on the lane at once
   static constexpr size_t kMost = 16;    // jobs at once; a Tuner that asks for more is refused
+  // Lists of photos that are made at once, those of jobs that are over by now included; a Tuner
+  // that asks for more loses its session.
+  static constexpr size_t kMostLists = 4 * kMost;
 
   struct Ports {
     Clock& clock;
@@ -97,6 +100,7 @@ class RowJobs {
 
   const Ports ports_;
   uint64_t serials_ = 0;
+  size_t listing_ = 0;            // lists on the lane
   std::map<uint64_t, Job> jobs_;  // of this session
   uint64_t rows_made_ = 0, row_bytes_ = 0, photo_bytes_ = 0;
   std::map<std::string, double> stages_;

@@ -1,9 +1,12 @@
 #include "ndp/pipestore/service.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "framework/core/hash.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain::ndp {
 
@@ -106,7 +109,13 @@ void PipeStoreService::session_over() {
   trash_.session_over();
 }
 
+// What it asks for is in this process's memory until the Tuner takes it.
 void PipeStoreService::answer(const wire::Probe& probe) {
+  if (const size_t waiting = tuner_.waiting(); waiting > kMostWaiting) {
+    return tuner_.refuse(fmt::format(
+        "it asks for more than it takes: {} bytes wait for it, {} may where it probes the link",
+        waiting, kMostWaiting));
+  }
   wire::FromStore m;
   m.mutable_probe()->set_number(probe.number());
   m.mutable_probe()->set_payload(std::string(probe.answer_bytes(), '\0'));

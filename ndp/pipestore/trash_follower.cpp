@@ -1,5 +1,7 @@
 #include "ndp/pipestore/trash_follower.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <set>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "framework/core/log.h"
 #include "ndp/pipestore/store_lanes.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -30,6 +33,11 @@ void TrashFollower::session_over() {
 
 void TrashFollower::take(const wire::Trash& m) {
   if (!ports_.trash) return;
+  const size_t more = (m.photos().size() + m.restored().size()) / sizeof(Digest);
+  if (photos_.size() + restored_.size() + more > static_cast<size_t>(wire::kMostPhotos)) {
+    return ports_.tuner.refuse(
+        fmt::format("what is in the trash has more than {} photos", wire::kMostPhotos));
+  }
   add_digests(m.photos(), photos_);
   add_digests(m.restored(), restored_);
   if (!m.last()) return;

@@ -1,5 +1,7 @@
 #include "ndp/pipestore/upload_sender.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -28,6 +30,7 @@ void UploadSender::tick() {
 
 void UploadSender::session_over() {
   sent_.clear();
+  last_sent_ = 0;
   kept_back_ = false;
   bytes_ = 0;
   space_ = {};
@@ -68,6 +71,7 @@ void UploadSender::send_lines() {
       *u.add_lines() = std::move(line.bytes);
     }
     u.set_checksum(xxh3(all.data(), all.size()));
+    last_sent_ = std::max(last_sent_, lines.back().sequence);
     sent_.emplace_back(lines.back().sequence, all.size());
     bytes_ += all.size();
     ports_.tuner.send(std::move(m));
@@ -90,6 +94,11 @@ void UploadSender::keep_back_tasks(std::vector<UploadLog::Line>& lines) {
 
 void UploadSender::kept(const wire::UploadsKept& kept) {
   if (!ports_.log) return;
+  if (kept.sequence() > last_sent_) {
+    return ports_.tuner.refuse(fmt::format(
+        "it has kept the uploads up to line {}, of which {} is the last that was sent to it",
+        kept.sequence(), last_sent_));
+  }
   for (const wire::RefusedUpload& line : kept.refused()) {
     log::warn("the Tuner does not take line {} of the uploads: {}", line.sequence(), line.reason());
   }

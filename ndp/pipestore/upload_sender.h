@@ -40,6 +40,7 @@ class UploadSender {
   const Ports ports_;
   // Of this session.
   std::deque<std::pair<uint64_t, size_t>> sent_;  // last line and bytes of each message
+  uint64_t last_sent_ = 0;                        // line; 0: none
   size_t bytes_ = 0;                              // of these
   wire::Space space_;                             // as the Tuner knows it
   Time space_at_{0};                              // when to look again

@@ -7,6 +7,7 @@
 
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/grpc_peer.h"
+#include "ndp/wire/read_ahead.h"
 #include "ndp/wire/wire.grpc.pb.h"
 
 namespace ndtrain::ndp {
@@ -48,6 +49,7 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
   }
 
   ~ClientStream() override {
+    read_ahead_->stop();
     std::unique_lock lock(mutex_);
     if (reason_.empty()) reason_ = "this side shut down";
     give_up();
@@ -57,8 +59,14 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
   void send(FromStore message) override {
     const std::lock_guard lock(mutex_);
     if (closing_ || !held_) return;
+    waiting_ += message.ByteSizeLong();
     queue_.push_back(std::move(message));
     advance();
+  }
+
+  size_t waiting() const override {
+    const std::lock_guard lock(mutex_);
+    return waiting_;
   }
 
   void close() override {
@@ -113,9 +121,11 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
     const size_t bytes = ok ? incoming_.ByteSizeLong() : 0;
     const bool fits = bytes <= static_cast<size_t>(limits::kMessage);
     if (ok && fits) {
-      events_.put({id_, std::move(incoming_)});
-      incoming_.Clear();
-      StartRead(&incoming_);
+      ToStore message = std::move(incoming_);
+      incoming_.Clear();  // before another thread may read on
+      ReadAhead::Message ahead = read_ahead_->take(bytes);
+      events_.put({id_, std::move(message), std::move(ahead.held)});
+      if (ahead.read_on) StartRead(&incoming_);
       return;
     }
     const std::lock_guard lock(mutex_);
@@ -143,6 +153,11 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
     done_.notify_all();  // under the lock: the stream may be gone right after
   }
 
+  void read_on() {
+    const std::lock_guard lock(mutex_);
+    if (held_) StartRead(&incoming_);
+  }
+
   void give_up() {
     if (is_done_) return;
     context_.TryCancel();
@@ -151,6 +166,7 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
 
   void release() {
     queue_.clear();
+    waiting_ = 0;
     if (std::exchange(held_, false)) RemoveHold();
   }
 
@@ -159,6 +175,7 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
     if (!queue_.empty()) {
       outgoing_ = std::move(queue_.front());
       queue_.pop_front();
+      waiting_ -= outgoing_.ByteSizeLong();
       writing_ = true;
       StartWrite(&outgoing_);
     } else if (closing_) {
@@ -175,9 +192,11 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
   const std::unique_ptr<wire::Tuner::Stub> stub_;
   grpc::ClientContext context_;
   ToStore incoming_;
-  std::mutex mutex_;  // of all below
+  const std::shared_ptr<ReadAhead> read_ahead_ = std::make_shared<ReadAhead>([this] { read_on(); });
+  mutable std::mutex mutex_;  // of all below
   std::condition_variable done_;
   std::deque<FromStore> queue_;
+  size_t waiting_ = 0;                // bytes of it
   FromStore outgoing_;                // while writing_
   std::string reason_, certificate_;  // the Tuner's, in PEM
   bool open_ = false, writing_ = false, closing_ = false, half_closed_ = false, is_done_ = false;

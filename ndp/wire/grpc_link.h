@@ -2,9 +2,10 @@
 // which dials. gRPC stays inside grpc_*.cpp.
 //
 // Messages are handed off and never block the caller; they are written in order. A message to a
-// link that is closed is dropped: its LinkClosed is in the events, or will be. A stream that
-// breaks, is closed by the other end or carries a message beyond limits::kMessage gives one
-// LinkClosed with the reason. gRPC is not fork-safe: a process that has one of these must not fork.
+// link that is closed is dropped: its LinkClosed is in the events, or will be. A link is read as
+// far ahead of who takes its events as ReadAhead has it. A stream that breaks, is closed by the
+// other end or carries a message beyond limits::kMessage gives one LinkClosed with the reason. gRPC
+// is not fork-safe: a process that has one of these must not fork.
 #pragma once
 
 #include <memory>
@@ -29,6 +30,8 @@ class LinkServer {
 
   virtual std::string address() const = 0;  // with the port the system chose
   virtual void send(LinkId link, wire::ToStore message) = 0;
+  // Bytes of messages that were sent and are not written yet. In memory: none.
+  virtual size_t waiting(LinkId) const { return 0; }
   // What was sent before is still written; then the stream ends.
   virtual void close(LinkId link) = 0;
   // Of links from now on; those that are there stay, but for those whose certificate it revokes:
@@ -49,6 +52,7 @@ class LinkClient {
   virtual ~LinkClient() = default;  // breaks the stream and waits for gRPC's threads
 
   virtual void send(wire::FromStore message) = 0;
+  virtual size_t waiting() const { return 0; }  // as LinkServer's
   virtual void close() = 0;
   // Ends where the Tuner's certificate is revoked. In memory: never.
   virtual void end_if_revoked(const LinkSecurity&) {}

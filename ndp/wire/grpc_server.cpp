@@ -13,6 +13,7 @@
 #include "ndp/wire/grpc_certificates.h"
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/grpc_peer.h"
+#include "ndp/wire/read_ahead.h"
 #include "ndp/wire/wire.grpc.pb.h"
 
 namespace ndtrain::ndp {
@@ -48,8 +49,14 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
   void send(ToStore message) {
     const std::lock_guard lock(mutex_);
     if (closing_) return;
+    waiting_ += message.ByteSizeLong();
     queue_.push_back(std::move(message));
     advance();
+  }
+
+  size_t waiting() {
+    const std::lock_guard lock(mutex_);
+    return waiting_;
   }
 
   void close() {
@@ -80,18 +87,18 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
     const size_t bytes = ok ? incoming_.ByteSizeLong() : 0;
     const bool fits = bytes <= static_cast<size_t>(limits::kMessage);
     if (ok && fits) {
-      events_.put({id_, std::move(incoming_)});
-      incoming_.Clear();
-    }
-    const std::lock_guard lock(mutex_);
-    if (ok && fits) {
-      if (!finished_) StartRead(&incoming_);
+      FromStore message = std::move(incoming_);
+      incoming_.Clear();  // before another thread may read on
+      ReadAhead::Message ahead = read_ahead_->take(bytes);
+      events_.put({id_, std::move(message), std::move(ahead.held)});
+      if (ahead.read_on) read_on();
       return;
     }
+    const std::lock_guard lock(mutex_);
     if (!fits) {
       reason_ = wire::too_large(peer_, bytes);
       status_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, reason_);
-      queue_.clear();
+      clear_queue();
     }
     closing_ = true;
     advance();
@@ -114,14 +121,25 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
   }
 
   void OnDone() override {
+    read_ahead_->stop();
     events_.put({id_, LinkClosed{reason()}});
     const std::function<void()> gone = std::move(gone_);
     gone();
   }
 
  private:
-  void drop_queue() {
+  void read_on() {
+    const std::lock_guard lock(mutex_);
+    if (!finished_) StartRead(&incoming_);
+  }
+
+  void clear_queue() {
     queue_.clear();
+    waiting_ = 0;
+  }
+
+  void drop_queue() {
+    clear_queue();
     closing_ = true;
     advance();
   }
@@ -131,6 +149,7 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
     if (!queue_.empty()) {
       outgoing_ = std::move(queue_.front());
       queue_.pop_front();
+      waiting_ -= outgoing_.ByteSizeLong();
       writing_ = true;
       StartWrite(&outgoing_);
     } else if (closing_) {
@@ -156,9 +175,11 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
   LinkEvents<FromStore>& events_;
   std::function<void()> gone_;
   FromStore incoming_;
+  const std::shared_ptr<ReadAhead> read_ahead_ = std::make_shared<ReadAhead>([this] { read_on(); });
   std::mutex mutex_;  // of all below
   std::deque<ToStore> queue_;
-  ToStore outgoing_;  // while writing_
+  size_t waiting_ = 0;  // bytes of it
+  ToStore outgoing_;    // while writing_
   std::string reason_;
   grpc::Status status_;
   bool writing_ = false, closing_ = false, broken_ = false;
@@ -224,6 +245,11 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
     if (const auto stream = find(link)) stream->send(std::move(message));
   }
 
+  size_t waiting(LinkId link) const override {
+    const auto stream = find(link);
+    return stream ? stream->waiting() : 0;
+  }
+
   void close(LinkId link) override {
     if (const auto stream = find(link)) stream->close();
   }
@@ -276,7 +302,7 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
     return new RefusedStream(why);
   }
 
-  std::shared_ptr<ServerStream> find(LinkId id) {
+  std::shared_ptr<ServerStream> find(LinkId id) const {
     const std::lock_guard lock(mutex_);
     const auto it = streams_.find(id);
     return it == streams_.end() ? nullptr : it->second;
@@ -294,7 +320,7 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
   LinkEvents<FromStore>& events_;
   LinkEvents<FromStore>* const members_;
   std::string address_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable empty_;
   LinkSecurity security_;
   std::map<LinkId, std::shared_ptr<ServerStream>> streams_;

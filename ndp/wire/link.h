@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -35,6 +36,7 @@ template <typename Message>
 struct LinkEvent {
   LinkId link = 0;
   std::variant<LinkOpened, Message, LinkClosed> what;
+  std::shared_ptr<void> held = {};  // goes when a message is dealt with: see ReadAhead
 };
 
 // What happened on all links of a role, in order for each link: opened, messages, closed; nothing

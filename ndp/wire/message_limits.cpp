@@ -68,7 +68,7 @@ constexpr FieldRange kRanges[] = {
     {"Welcome.protocol", Kind::kNumber, 1, 65'535},
     {"Welcome.tuner", Kind::kBytes, 0, 16},
     {"Welcome.heartbeat_ms", Kind::kNumber, 1, 3'600'000},
-    {"Welcome.window", Kind::kNumber, 1, int64_t{1} << 30},
+    {"Welcome.window", Kind::kNumber, 1, kMostWindow},
     {"Welcome.start", Kind::kAny},
 
     {"Refusal.reason", Kind::kEnum},

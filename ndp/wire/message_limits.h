@@ -24,6 +24,7 @@ inline constexpr int64_t kMostTasks = 64;                     // with versions i
 inline constexpr int64_t kMostViews = 32;                     // of a photo, each a file of a store
 inline constexpr int64_t kUnreadableFiles = 1000;             // that an inventory names
 inline constexpr int64_t kProbeBytes = int64_t{3} << 20;      // of one probe of a link
+inline constexpr int64_t kMostWindow = int64_t{64} << 20;     // bytes of rows on their way
 inline constexpr int64_t kTextBytes = int64_t{16} << 10;      // of what people read
 inline constexpr int64_t kLatestTime = 253'402'300'799;       // the last second of the year 9999
 inline constexpr int64_t kLargestNumber = (int64_t{1} << 53) - 1;  // that JSON keeps as it is

@@ -24,6 +24,9 @@ inline constexpr uint64_t kWindow = uint64_t{8} << 20;  // bytes unacknowledged
 // A ModelWanted is answered with this many parts of this many bytes, or what there is.
 inline constexpr size_t kModelPart = size_t{256} << 10;
 inline constexpr int kModelParts = 16;
+// A peer for whom more bytes than this wait to be written is answered no more: it asks for more
+// than it takes.
+inline constexpr size_t kMostWaiting = size_t{64} << 20;
 // A row larger than this comes in pieces of that many bytes, each a Rows with its number alone.
 inline constexpr auto kWholeRow = static_cast<size_t>(limits::kMessage) - (size_t{64} << 10);
 inline constexpr size_t kRowPiece = size_t{1} << 20;

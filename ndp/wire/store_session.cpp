@@ -92,7 +92,8 @@ StoreSession::Actions StoreSession::message(Time now, const wire::ToStore& messa
   if (message.body_case() == wire::ToStore::BODY_NOT_SET) {
     return end(now, "the Tuner sent a message of an unknown kind", false);
   }
-  a.deliver = message.term() == known_.term && !message.has_ping() && !message.has_welcome();
+  if (message.has_welcome()) return end(now, "the Tuner greets a second time", false);
+  a.deliver = message.term() == known_.term && !message.has_ping();
   return a;
 }
 

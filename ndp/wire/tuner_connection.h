@@ -51,9 +51,13 @@ class TunerConnection {
   uint64_t window() const { return session_.window(); }
   uint32_t protocol() const { return session_.protocol(); }
 
-  void send(wire::FromStore message);     // while it is open
+  void send(wire::FromStore message);                              // while it is open
+  size_t waiting() const { return link_ ? link_->waiting() : 0; }  // bytes that are not written yet
   void leave(const std::string& reason);  // says so to the Tuner, and closes
   void drop(const std::string& reason);   // and dials again
+  // The Tuner says what none would: as drop(), and not dialled again at once. Whoever calls it is
+  // without a session on return.
+  void refuse(const std::string& why) { apply(session_.refuse(now(), why)); }
 
   void end_if_revoked(const LinkSecurity& security) {
     if (link_) link_->end_if_revoked(security);

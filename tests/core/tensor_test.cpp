@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "framework/core/error.h"
+#include "framework/core/host_memory.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain {
@@ -99,6 +103,18 @@ TEST(Tensor, SameBytesMeansTheTypeToo) {
   // -0 and 0 are equal numbers of different bytes.
   EXPECT_FALSE((Tensor::of<float>(DType::kF32, {}, {0.0f})
                     .same_bytes(Tensor::of<float>(DType::kF32, {}, {-0.0f}))));
+}
+
+// The system would promise it, and end the process that takes it.
+TEST(Tensor, MoreThanThisProcessMayUseIsRefusedAtOnce) {
+  ASSERT_GT(host_memory(), int64_t{64} << 20);
+  try {
+    const Tensor t({DType::kU8, {host_memory() + 1}});
+    FAIL() << "it was taken";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(),
+                testing::HasSubstr("this process may use " + std::to_string(host_memory())));
+  }
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end the process instead

@@ -176,6 +176,26 @@ TEST_F(ModelFetchTest, AWayThatDoesNotDoIsSaidAndTheFileItselfWanted) {
 }
 
 // On the Tuner's disk, say; each part is as it was sent.
+TEST_F(ModelFetchTest, WaysThatLeadNowhereAreGivenUpInTheEnd) {
+  hold(a_);
+  want(b_);
+  wire::Way nowhere = way({a_, b_});
+  nowhere.mutable_steps(0)->set_base(bytes_of(sha256("nobody has it")));
+  for (int i = 1; i < ModelFetch::kBadWays; ++i) {
+    fetch_.way(nowhere);
+    EXPECT_EQ(asked().failure(), "its base is not here");
+    EXPECT_EQ(failed_, "");
+  }
+  fetch_.way(nowhere);
+  EXPECT_THAT(failed_, HasSubstr("3 ways to model "));
+  EXPECT_TRUE(fetch_.idle());
+  want(b_);  // another time
+  fetch_.way(nowhere);
+  EXPECT_EQ(asked().failure(), "its base is not here");
+  give(b_);
+  EXPECT_TRUE(here(b_));
+}
+
 TEST_F(ModelFetchTest, ADeltaThatIsNotWhatItsDigestSaysIsNotAskedForAgain) {
   hold(a_);
   want(b_);

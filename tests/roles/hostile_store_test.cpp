@@ -2,18 +2,18 @@
 // name, and the others' job has the bytes that it has without it.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
+#include <thread>
 
-#include "framework/core/dtype.h"
 #include "framework/core/log.h"
-#include "ndp/engine/numerics.h"
 #include "ndp/jobs/features.h"
-#include "ndp/labels/label_types.h"
 #include "ndp/wire/digests.h"
-#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/message_limits.h"
 #include "ndp/wire/numbers.h"
 #include "ndp/wire/protocol.h"
-#include "tests/roles/roles_fixture.h"
+#include "ndp/wire/read_ahead.h"
+#include "tests/roles/hostile_store_fixture.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -21,114 +21,11 @@ using namespace ndp;
 namespace {
 
 using ::testing::HasSubstr;
-using testing::RolesTest;
+using testing::Hostile;
 using testing::RunningStore;
 
-// One end of sessions with a Tuner, one after the other, that says what it likes.
-class Hostile {
- public:
-  explicit Hostile(std::string address) : address_(std::move(address)) {}
-
-  // Begins a session, of which the first answer comes back.
-  wire::ToStore greet(const wire::Hello& hello) {
-    term_ = 0;
-    link_ = LinkClient::dial(address_, {}, ++id_, events_);
-    wire::FromStore m;
-    *m.mutable_hello() = hello;
-    link_->send(m);
-    const wire::ToStore answer = await([](const wire::ToStore&) { return true; });
-    term_ = answer.term();
-    return answer;
-  }
-  void send(wire::FromStore m) {
-    m.set_term(term_);
-    link_->send(std::move(m));
-  }
-  // The next message that is as wanted; throws when none comes.
-  wire::ToStore await(const std::function<bool(const wire::ToStore&)>& wanted) {
-    for (int heartbeats = 0; heartbeats < 60;) {
-      const auto event = events_.take(std::chrono::seconds(1));
-      if (!event) {
-        wire::FromStore ping;
-        ping.mutable_ping();
-        if (term_ > 0) send(ping);
-        ++heartbeats;
-        continue;
-      }
-      if (event->link != id_) continue;
-      if (const auto* closed = std::get_if<LinkClosed>(&event->what)) throw Error(closed->reason);
-      const auto* m = std::get_if<wire::ToStore>(&event->what);
-      if (m && wanted(*m)) return *m;
-    }
-    throw Error("no answer");
-  }
-  std::string refusal_of(const wire::FromStore& m) {
-    send(m);
-    return await([](const auto& a) { return a.has_refusal(); }).refusal().text();
-  }
-  wire::UploadsKept uploads(const std::vector<wire::Upload>& lines) {
-    wire::FromStore m;
-    std::string all;
-    for (const wire::Upload& line : lines) {
-      m.mutable_uploads()->add_lines(line.SerializeAsString());
-      all += m.uploads().lines(m.uploads().lines_size() - 1);
-    }
-    m.mutable_uploads()->set_checksum(xxh3(all.data(), all.size()));
-    send(m);
-    return await([](const auto& a) { return a.has_uploads_kept(); }).uploads_kept();
-  }
-
- private:
-  const std::string address_;
-  LinkEvents<wire::ToStore> events_;
-  std::unique_ptr<LinkClient> link_;
-  LinkId id_ = 0;
-  uint64_t term_ = 0;
-};
-
-class HostileStore : public RolesTest {
+class HostileStore : public testing::HostileStoreTest {
  protected:
-  // What it did, and what it was told.
-  using Answers = std::map<std::string, std::string>;
-
-  JobSpec fine_tuning(uint32_t stores) const {
-    JobSpec s{.stores = stores, .deterministic = true};
-    s.trainer.epochs = 2;
-    s.trainer.batch = 8;
-    s.freeze = "layer1";
-    s.feature_dtype = DType::kF32;
-    return s;
-  }
-  wire::Hello hello() {
-    wire::Hello h;
-    for (const uint32_t p : kProtocols) h.add_protocols(p);
-    h.set_store("evil");
-    h.set_incarnation(1);
-    h.set_version("test");
-    h.set_numerics(feature_numerics(devices_.get(false)));
-    return h;
-  }
-  std::string file(int i) const {
-    return at("photos/c" + std::to_string(i % kClasses) + "/" + std::to_string(i) + ".jpg");
-  }
-  Digest photo(int i) const { return sha256(real_fs().read(file(i)).or_throw()); }
-
-  // Every other photo is here as well, it says.
-  wire::FromStore inventory(uint64_t job) const {
-    std::map<Digest, uint32_t> photos;
-    for (int i = 0; i < kPhotos; i += 2) photos[photo(i)] = static_cast<uint32_t>(i % kClasses);
-    wire::FromStore m;
-    wire::Inventory& inventory = *m.mutable_inventory();
-    inventory.set_job(job);
-    for (int c = 0; c < kClasses; ++c) inventory.add_names("c" + std::to_string(c));
-    for (const auto& [digest, label] : photos) {
-      inventory.mutable_digests()->append(bytes_of(digest));
-      inventory.mutable_sources()->push_back(static_cast<char>(LabelSource::kFolder));
-      inventory.add_labels(label + 1);
-    }
-    inventory.set_last(true);
-    return m;
-  }
   static wire::Upload line(uint64_t sequence, const Digest& photo) {
     wire::Upload u;
     u.set_sequence(sequence);
@@ -148,6 +45,50 @@ class HostileStore : public RolesTest {
     told["2^62 photos"] = evil.greet(many).refusal().text();
     screen.set_version("1\x1b[2J\nerror: the disk is on fire");
     told["a version that clears screens"] = evil.greet(screen).refusal().text();
+    wire::Hello path = hello(), ahead = hello();
+    path.set_store("../../evil");
+    told["a name with slashes"] = evil.greet(path).refusal().text();
+    ahead.set_tuner(evil.greet(hello()).welcome().tuner());
+    ahead.set_newest_term(99);
+    told["a later term"] = evil.greet(ahead).refusal().text();
+    wire::FromStore again;
+    (void)evil.greet(hello());
+    *again.mutable_hello() = hello();
+    told["a second greeting"] = evil.refusal_of(again);
+    wire::FromStore long_one;
+    (void)evil.greet(hello());
+    long_one.mutable_rows()->set_rows(std::string(5 << 20, 'x'));
+    told["a message of 5 MiB"] = evil.end_of(long_one);
+  }
+  // What it asks for, and what it says that it labels by.
+  void misask(Hostile& evil, Answers& told) {
+    wire::FromStore m;
+    (void)evil.greet(hello());
+    m.mutable_model_wanted()->set_sha256(bytes_of(sha256("no model")));
+    told["a model that there is not"] = evil.refusal_of(m);
+    (void)evil.greet(hello());
+    m.Clear();
+    for (int i = 0; i <= wire::kMostTasks; ++i) {
+      m.mutable_in_force()->set_version(1);
+      m.mutable_in_force()->set_task("task " + std::to_string(i));
+      if (i < wire::kMostTasks) evil.send(m);
+    }
+    told["versions of 65 tasks"] = evil.refusal_of(m);
+    // Nobody takes the answers meanwhile: see ReadAhead.
+    (void)evil.greet(hello());
+    const wire::Job job = evil.await([](const auto& a) { return a.has_job(); }).job();
+    m.Clear();
+    m.mutable_model_wanted()->set_sha256(job.extractor());
+    const std::string extractor =
+        at("tuner/models/" + to_hex(digest_of(job.extractor()).value()) + ".onnx");
+    const auto bytes = static_cast<size_t>(real_fs().info(extractor).or_throw().size);
+    const size_t asks = (kMostWaiting + 2 * ReadAhead::kMost) / bytes;
+    for (size_t i = 0; i < asks; ++i) evil.send(m);
+    await([&] {
+      const std::string said = real_fs().read(at("log.txt")).or_throw();
+      return said.find("store evil has left: it asks for more than it takes") != said.npos;
+    });
+    told["more than it takes"] = evil.refusal_of(m);
   }
   void misreport(Hostile& evil, Answers& told) {
     const auto job = [&] {
@@ -169,6 +110,22 @@ class HostileStore : public RolesTest {
     sample.assign(reinterpret_cast<const char*>(nan.data()), nan.size() * sizeof(float));
     m.mutable_inventory()->set_sample_checksum(xxh3(sample.data(), sample.size()));
     told["a sample of NaN"] = evil.refusal_of(m);
+    m = inventory(job().job());
+    std::string& digests = *m.mutable_inventory()->mutable_digests();
+    std::rotate(digests.begin(), digests.begin() + sizeof(Digest), digests.end());
+    told["photos out of order"] = evil.refusal_of(m);
+    m = inventory(job().job());
+    m.mutable_inventory()->mutable_digests()->replace(
+        sizeof(Digest), sizeof(Digest), m.inventory().digests().substr(0, sizeof(Digest)));
+    told["a photo twice"] = evil.refusal_of(m);
+    m = inventory(job().job());
+    m.mutable_inventory()->add_labels(1);
+    told["more labels than photos"] = evil.refusal_of(m);
+    const wire::Job asked = job();
+    m.Clear();
+    m.mutable_rows()->set_job(asked.job());
+    m.set_answers(asked.serial());
+    told["rows before its photos"] = evil.refusal_of(m);
   }
   void misspeak(Hostile& evil, Answers& told) {
     const Digest mine = photo(0), other = photo(1);  // which only a or b has
@@ -216,6 +173,7 @@ class HostileStore : public RolesTest {
     Answers told;
     Hostile evil(address());
     misgreet(evil, told);
+    misask(evil, told);
     misreport(evil, told);
     (void)evil.greet(hello());
     const wire::Job job = evil.await([](const auto& m) { return m.has_job(); }).job();
@@ -257,6 +215,17 @@ TEST_F(HostileStore, IsRefusedByNameAndTheOthersJobHasTheUndisturbedBytes) {
   const std::map<std::string, std::string> expected = {
       {"2^62 photos", "Hello.photos is 4611686018427387904"},
       {"a version that clears screens", "Hello.version is '1\\x1b[2J\\nerror"},
+      {"a name with slashes", "'../../evil' is no name for a store"},
+      {"a later term", "the store has seen 99"},
+      {"a second greeting", "or a second Hello"},
+      {"a message of 5 MiB", "bytes; the limit is 4194304"},
+      {"a model that there is not", "is not here from byte 0 on"},
+      {"versions of 65 tasks", "it has versions of more than 64 tasks in force"},
+      {"more than it takes", "it asks for more than it takes: "},
+      {"photos out of order", "an inventory out of order"},
+      {"a photo twice", "an inventory out of order"},
+      {"more labels than photos", "an inventory whose parts do not fit"},
+      {"rows before its photos", "rows before any were asked for"},
       {"a class of two lines", "Inventory.names is 'c0\\nerror"},
       {"a class of 1 MB", "Inventory.names has 1048576 bytes"},
       {"a path out of its photos", "Inventory.paths is '../../etc/passwd'"},
@@ -288,6 +257,138 @@ TEST_F(HostileStore, IsRefusedByNameAndTheOthersJobHasTheUndisturbedBytes) {
   const std::string audit = real_fs().read(at("tuner/audit.jsonl")).or_throw();
   EXPECT_THAT(audit, HasSubstr(R"("who":"store evil")"));
   EXPECT_THAT(audit, HasSubstr(R"("failed":403)"));
+}
+
+class HostileRows : public testing::HostileStoreTest {
+ protected:
+  // As inventory(), with a photo that it alone has: the job does not end without it.
+  wire::FromStore inventory_with_own(uint64_t job) const {
+    wire::FromStore m = inventory(job);
+    wire::Inventory& i = *m.mutable_inventory();
+    const std::string own = bytes_of(sha256("a photo that nobody else has"));
+    size_t at = 0;
+    while (at < i.digests().size() && i.digests().substr(at, sizeof(Digest)) < own) {
+      at += sizeof(Digest);
+    }
+    i.mutable_digests()->insert(at, own);
+    i.mutable_sources()->push_back(static_cast<char>(LabelSource::kFolder));
+    i.add_labels(1);
+    std::rotate(i.mutable_labels()->begin() + static_cast<int64_t>(at / sizeof(Digest)),
+                i.mutable_labels()->end() - 1, i.mutable_labels()->end());
+    return m;
+  }
+  // A session in which it is asked for rows.
+  struct Asked {
+    wire::Job job;
+    wire::Wanted wanted;
+  };
+  Asked begin(Hostile& evil) {
+    (void)evil.greet(hello());
+    const wire::Job job = evil.await([](const auto& m) { return m.has_job(); }).job();
+    wire::FromStore photos = inventory_with_own(job.job());
+    photos.set_answers(job.serial());
+    evil.send(photos);
+    return {job, evil.await([](const auto& m) { return m.has_wanted(); }).wanted()};
+  }
+  // None of the photos that it is asked for can be read, it says.
+  static wire::FromStore unreadable(const Asked& asked) {
+    wire::FromStore m;
+    m.set_answers(asked.job.serial());
+    wire::Rows& rows = *m.mutable_rows();
+    rows.set_job(asked.job.job());
+    rows.set_run(asked.wanted.run());
+    rows.set_chunk(asked.wanted.run() + 1);
+    rows.set_numbers(asked.wanted.numbers());
+    const auto numbers = unpack_numbers(asked.wanted.numbers(), UINT64_MAX, 1000).or_throw();
+    for (const uint64_t number : numbers) rows.add_unreadable()->set_number(number);
+    rows.set_checksum(xxh3("", 0));
+    return m;
+  }
+  void misdeliver(Hostile& evil, Answers& told) {
+    const auto refusal = [&](const std::function<void(const Asked&, wire::FromStore&)>& change) {
+      const Asked asked = begin(evil);
+      wire::FromStore m = unreadable(asked);
+      change(asked, m);
+      return evil.refusal_of(m);
+    };
+    told["a row of another width"] = refusal([](const Asked&, wire::FromStore& m) {
+      m.mutable_rows()->mutable_unreadable()->RemoveLast();
+      m.mutable_rows()->set_rows("short");
+      m.mutable_rows()->set_checksum(xxh3("short", 5));
+    });
+    told["a photo that it was not asked for"] = refusal([](const Asked& asked, wire::FromStore& m) {
+      auto numbers = unpack_numbers(asked.wanted.numbers(), UINT64_MAX, 1000).or_throw();
+      numbers.push_back(numbers.back() + 1000);
+      m.mutable_rows()->set_numbers(pack_numbers(numbers));
+    });
+    told["another run"] = refusal(
+        [](const Asked&, wire::FromStore& m) { m.mutable_rows()->set_run(m.rows().run() + 1); });
+    told["a wrong checksum"] =
+        refusal([](const Asked&, wire::FromStore& m) { m.mutable_rows()->set_checksum(1); });
+    told["more photos than it has sent"] = refusal([](const Asked& asked, wire::FromStore& m) {
+      m.mutable_run_done()->set_job(asked.job.job());
+      m.mutable_run_done()->set_run(asked.wanted.run());
+      m.mutable_run_done()->set_photos(1'000'000);
+    });
+    told["a second list of photos"] = refusal([&](const Asked& asked, wire::FromStore& m) {
+      m = inventory_with_own(asked.job.job());
+      m.set_answers(asked.job.serial());
+    });
+  }
+  Answers mean_ill() {
+    Answers told;
+    Hostile evil(address());
+    misdeliver(evil, told);
+    // Of another job, of an older term, and then the same twice.
+    Asked asked = begin(evil);
+    wire::FromStore other = unreadable(asked);
+    other.mutable_rows()->set_job(asked.job.job() + 1);
+    evil.send(other);
+    evil.send_of_term(unreadable(asked), 0);
+    evil.send(unreadable(asked));
+    told["the same rows twice"] = evil.refusal_of(unreadable(asked));
+    for (asked = begin(evil);;) {
+      evil.send(unreadable(asked));
+      const wire::ToStore m =
+          evil.await([](const auto& a) { return a.has_wanted() || a.has_job_end(); });
+      if (m.has_job_end()) return told;
+      asked.wanted = m.wanted();
+    }
+  }
+};
+
+TEST_F(HostileRows, AreRefusedWithTheSessionTheyCameInAndTheJobIsDoneByTheOthers) {
+  const std::string lines = at("log.txt");
+  log::to_file(lines);
+  TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+  RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
+  JobSpec spec = fine_tuning(3);
+  spec.model = to_hex(daemon.add_model(at("base.onnx")));
+  Answers told;
+  std::thread evil([&] {
+    try {
+      told = mean_ill();
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << e.what();
+    }
+  });
+  const nlohmann::json done = outcome(daemon, spec);
+  evil.join();
+  log::to_file("");
+  const std::map<std::string, std::string> expected = {
+      {"a row of another width", "rows that were not asked for, or of another size"},
+      {"a photo that it was not asked for", "rows that were not asked for, or of another size"},
+      {"another run", "rows that were not asked for, or of another size"},
+      {"a wrong checksum", "rows with a wrong checksum"},
+      {"more photos than it has sent", "the store has sent 1000000 photos, 0 came"},
+      {"a second list of photos", "an inventory whose parts do not fit"},
+      {"the same rows twice", "rows that were not asked for, or of another size"}};
+  const std::string said = real_fs().read(lines).or_throw();
+  for (const auto& [what, why] : expected) {
+    EXPECT_THAT(told[what], HasSubstr(why)) << what;
+    EXPECT_THAT(said, HasSubstr("store evil has left: " + told[what]));
+  }
+  EXPECT_EQ(done.at("train_photos").get<int>() + done.at("val_photos").get<int>(), kPhotos);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ class SimulatedStore {
   void make_rows(RowDelivery::RowSize row) { row_ = row; }  // row_of() and zeros behind it
   void forget(size_t photo) { photos_.erase(photos_.begin() + static_cast<int64_t>(photo)); }
   void spoil(const Digest& d) { bad_.push_back(d); }
+  void make_wrong_rows() { wrong_ = true; }
   bool idle() const { return !work_ || work_->idle(); }
 
   std::string name;
@@ -77,6 +78,7 @@ class SimulatedStore {
       if (std::ranges::find(bad_, d) == bad_.end()) {
         rows.push_back(row_of(d));
         rows.back().resize(row_.of(batch.run));
+        if (wrong_) std::ranges::reverse(rows.back());
       } else {
         bad.push_back({p.number, "photo.jpg", "cut short"});
       }
@@ -86,6 +88,7 @@ class SimulatedStore {
 
   std::vector<PhotoClaim> photos_;
   std::vector<Digest> bad_;
+  bool wrong_ = false;
   RowDelivery::RowSize row_{kRow};
   std::unique_ptr<RowDelivery> work_;
 };

@@ -15,7 +15,8 @@ TEST(KnownStores, AreKnownAgainWithWhatTheySaidUntilTheyAreForgotten) {
                          .last_seen = 5,
                          .deletions = 2,
                          .drained = true,
-                         .link = {.up = 1e8, .down = 5e7, .round_trip_s = 0.25, .measured = 9}};
+                         .link = {.up = 1e8, .down = 5e7, .round_trip_s = 0.25, .measured = 9},
+                         .wrong_features = "store attic makes other features"};
   {
     KnownStores stores(fs, "state");
     stores.put("attic", attic).or_throw();

@@ -51,6 +51,7 @@ Json to_json(const StoreRecord& s) {
   return {{"store", s.name},
           {"here", s.here},
           {"drained", s.drained},
+          {"wrong_features", s.wrong_features},
           {"photos", s.photos},
           {"collection", s.collection},
           {"version_in_force", s.version_in_force()},
@@ -139,6 +140,9 @@ HttpResponse metrics(const TunerService& service, const TunerMembers& members,
   }
   for (const StoreRecord& s : service.stores()) {
     m.gauge("ndtrain_store_up", "Whether the PipeStore has a session", {{"store", s.name}}, s.here);
+    m.gauge("ndtrain_store_features_wrong",
+            "Whether the PipeStore is drained since its features are not those of others",
+            {{"store", s.name}}, !s.wrong_features.empty());
     m.gauge("ndtrain_store_photos", "Photos of the PipeStore", {{"store", s.name}},
             static_cast<double>(s.photos));
     for (const auto& [task, version] : s.in_force) {

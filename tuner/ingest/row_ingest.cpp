@@ -39,6 +39,13 @@ RowIngest::Actions RowIngest::begin(std::span<const uint64_t> durable,
     }
   }
   begun_ = true;
+  if (!rules_.audit.features.empty()) {
+    std::vector<bool> wanted(manifest_->size());
+    for (uint64_t n = 0; n < wanted.size(); ++n) wanted[n] = !assignment_->has_row(n);
+    FeatureAudit::What what = rules_.audit;
+    what.views = rules_.views;
+    audit_ = std::make_unique<FeatureAudit>(*manifest_, std::move(what), wanted);
+  }
   Actions a;
   ask_all(a);
   report_complete(a);
@@ -92,7 +99,9 @@ RowIngest::Actions RowIngest::leave(Time now, const std::string& name) {
     return a;
   }
   assignment_->leave(*store.number);
+  if (audit_) audit_->leave(*store.number);
   ask_all(a);
+  report_complete(a);
   return a;
 }
 
@@ -114,6 +123,9 @@ RowIngest::Actions RowIngest::message(Time now, const std::string& name, wire::F
     }
   } else if (m.has_rows() && m.rows().job() == rules_.job.job() && store.ready && begun_) {
     rows(store, name, std::move(*m.mutable_rows()), a);
+  } else if (m.has_rows() && m.rows().job() == rules_.job.job() && m.answers() > 0 &&
+             !store.lost) {  // an older program says no serial
+    a.end_session = "rows before any were asked for";
   } else if (m.has_run_done() && m.run_done().job() == rules_.job.job() && store.ready) {
     run_done(store, m.run_done(), a);
   } else if (m.has_refused() && m.refused().job() == rules_.job.job()) {
@@ -274,27 +286,36 @@ bool RowIngest::ask(const std::string& name, Store& store, bool own, Actions& a)
   if (!shares.empty()) adapt_portion(store);
   bool gone = false;
   for (const RowAssignment::Share& share : shares) {
-    std::vector<uint64_t> numbers, places;
-    for (const uint64_t photo : share.numbers) {
-      const Digest& digest = manifest_->entry(photo).digest;
-      const auto at = std::ranges::lower_bound(store.claims, digest, {}, &PhotoClaim::digest);
-      if (at == store.claims.end() || at->digest != digest) {
-        assignment_->cannot_read(photo, number, "the photo is gone from store " + name);
-        gone = true;
-        continue;
-      }
-      store.asked[photo] = true;
-      numbers.push_back(photo);
-      places.push_back(static_cast<uint64_t>(at - store.claims.begin()));
-    }
-    if (numbers.empty()) continue;
-    wire::Wanted& w = *a.send.emplace_back(name, wire::ToStore()).second.mutable_wanted();
-    w.set_job(rules_.job.job());
-    w.set_run(share.run);
-    w.set_numbers(pack_numbers(numbers));
-    w.set_places(pack_numbers(places));
+    std::vector<uint64_t> photos = share.numbers;
+    if (audit_) audit_->ask(number, share.run, photos);
+    if (want(name, store, share.run, photos, a)) gone = true;
   }
   return gone;
+}
+
+// True when it has some of them no more.
+bool RowIngest::want(const std::string& name, Store& store, uint32_t run,
+                     const std::vector<uint64_t>& photos, Actions& a) {
+  std::vector<uint64_t> numbers, places;
+  for (const uint64_t photo : photos) {
+    const Digest& digest = manifest_->entry(photo).digest;
+    const auto at = std::ranges::lower_bound(store.claims, digest, {}, &PhotoClaim::digest);
+    if (at == store.claims.end() || at->digest != digest) {
+      assignment_->cannot_read(photo, *store.number, "the photo is gone from store " + name);
+      if (audit_) audit_->leave(*store.number, photo);
+      continue;
+    }
+    store.asked[photo] = true;
+    numbers.push_back(photo);
+    places.push_back(static_cast<uint64_t>(at - store.claims.begin()));
+  }
+  if (numbers.empty()) return !photos.empty();
+  wire::Wanted& w = *a.send.emplace_back(name, wire::ToStore()).second.mutable_wanted();
+  w.set_job(rules_.job.job());
+  w.set_run(run);
+  w.set_numbers(pack_numbers(numbers));
+  w.set_places(pack_numbers(places));
+  return numbers.size() < photos.size();
 }
 
 std::vector<uint64_t> RowIngest::absent(uint32_t run) const {
@@ -349,6 +370,7 @@ void RowIngest::lose(const std::string& name, Store& store, const std::string& w
     return;
   }
   assignment_->leave(*store.number);
+  if (audit_) audit_->leave(*store.number);
   uint64_t missing = 0;
   for (uint32_t run = 0; run <= manifest_->runs(); ++run) {
     for (uint64_t number : manifest_->run(run)) {
@@ -385,6 +407,10 @@ RowIngest::Actions RowIngest::tick(Time now) {
              " s",
          a);
   }
+  if (audit_since_ && !over_ && now - *audit_since_ >= kAuditPatience) {
+    end_audit(a);
+    report_complete(a);
+  }
   return a;
 }
 
@@ -395,14 +421,16 @@ RowIngest::Time RowIngest::next() const {
       next = std::min(next, store.counted + std::min(kStep, rules_.lost_after - store.away));
     }
   }
+  if (audit_since_ && !over_) next = std::min(next, *audit_since_ + kAuditPatience);
   return next;
 }
 
 void RowIngest::report_complete(Actions& a) {
-  if (!begun_) return;
+  if (!begun_ || over_) return;
   for (uint32_t run = 0; run < reported_.size(); ++run) {
     if (reported_[run]) continue;
     if (!assignment_->complete(run)) return;  // validation first, then in order
+    if (!audited(a)) return;
     reported_[run] = true;
     a.complete.push_back(run);
   }

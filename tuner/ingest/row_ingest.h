@@ -18,6 +18,7 @@
 
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/wire.pb.h"
+#include "tuner/ingest/feature_audit.h"
 #include "tuner/ingest/manifest.h"
 #include "tuner/ingest/row_assignment.h"
 #include "tuner/ingest/row_check.h"
@@ -35,6 +36,7 @@ struct IngestRules {
   bool allow_missing = false;  // go on without what only lost stores have
   // Of a row, and of all rows of the job's sample; a row that is refused is asked of another store.
   RowCheck check = {}, check_sample = {};
+  FeatureAudit::What audit = {};           // of features; its views are those above
   size_t most_photos = wire::kMostPhotos;  // of one store
   size_t portion =
       4096;  // a store is asked for so many photos at first, and again when fewer are out
@@ -54,6 +56,8 @@ class RowIngest {
   // Of what others were asked for, at a time: photos, and about so many bytes of rows.
   static constexpr size_t kSecond = 256, kSecondBytes = size_t{8} << 20;
   static constexpr uint64_t kNamedRefusals = 10;  // rows of one store that people are told of
+  // For what else a store is asked for to be compared, when nothing else lacks.
+  static constexpr Time kAuditPatience = std::chrono::seconds(60);
 
   // Rows that the caller makes durable; then it says durable(ticket).
   struct Rows {
@@ -77,6 +81,10 @@ class RowIngest {
     uint64_t number = 0;
     std::string reason;
   };
+  struct WrongRows {
+    std::optional<std::string> store;  // that made them, where it is known
+    std::string why;
+  };
   struct Actions {
     std::vector<std::pair<std::string, wire::ToStore>> send;  // to stores, by name
     bool manifest_made = false;                               // keep it, before anything is sent
@@ -86,6 +94,7 @@ class RowIngest {
     std::vector<std::string> notes;                           // for people
     std::optional<std::string> end_session;  // of the store that was spoken of: why
     std::optional<std::string> failed;       // the job is over
+    std::optional<WrongRows> wrong;          // of a job that is over: none of its rows counts
   };
 
   explicit RowIngest(IngestRules rules);
@@ -131,7 +140,7 @@ class RowIngest {
     std::string sample;              // rows of the job's
     double bf16_gain = 0;
     std::vector<std::string> names;
-    std::vector<bool> asked;                // by manifest number, in this session
+    std::vector<bool> asked;                // and not answered: by manifest number, in this session
     size_t portion = 0;                     // that it is asked for
     std::optional<Time> portion_at;         // when it was asked last
     std::map<uint32_t, uint64_t> received;  // numbers by run, in this session
@@ -155,6 +164,12 @@ class RowIngest {
   void adapt_portion(Store& store) const;
   size_t second_of(const Store& store) const;
   bool ask(const std::string& name, Store& store, bool own, Actions& a);
+  bool want(const std::string& name, Store& store, uint32_t run,
+            const std::vector<uint64_t>& photos, Actions& a);
+  void audit_row(const Store& store, uint64_t number, std::string_view row);
+  bool audited(Actions& a);
+  void end_audit(Actions& a);
+  void tell_finding(bool last, Actions& a);
   void ask_all(Actions& a);
   void rows(Store& store, const std::string& name, wire::Rows f, Actions& a);
   size_t pieced_row(const wire::Rows& f) const;
@@ -174,6 +189,8 @@ class RowIngest {
   std::map<std::string, Store> stores_;
   std::unique_ptr<Manifest> manifest_;
   std::unique_ptr<RowAssignment> assignment_;
+  std::unique_ptr<FeatureAudit> audit_;  // null: there is none
+  std::optional<Time> audit_since_;      // that all else waits for it
   std::map<uint64_t, Pending> pending_;
   std::set<uint64_t> keeping_;  // numbers of these
   Time now_{0};                 // of the last call that said it

@@ -90,6 +90,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
   if (piece && !take_piece(store, name, numbers->front(), f, a)) return;
   const std::vector<size_t> sizes = lengths(f, n).value();
   store.received[f.run()] += numbers->size();
+  for (const uint64_t number : *numbers) store.asked[number] = false;
   const auto message = std::make_shared<const wire::Rows>(std::move(f));
   Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message, name});
   std::string_view bytes = message->rows();
@@ -100,6 +101,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
     const size_t size = sizes[row++];
     const std::string_view mine = bytes.substr(0, size);
     bytes.remove_prefix(size);
+    audit_row(store, number, mine);
     if (assignment_->has_row(number)) continue;
     if (keeping_.contains(number)) {
       assignment_->take_back(number, *store.number);
@@ -118,13 +120,13 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
   }
   for (const wire::Unreadable& u : message->unreadable()) {
     assignment_->cannot_read(u.number(), *store.number, u.reason());
+    if (audit_) audit_->leave(*store.number, u.number());
     unreadable_at_[u.number()] = {name, u.path()};
     a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
   }
-  if (!unreadable.empty() || any_refused) {
-    ask_all(a);
-    report_complete(a);
-  }
+  tell_finding(false, a);
+  if (!unreadable.empty() || any_refused) ask_all(a);
+  report_complete(a);
 }
 
 RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> bad) {

@@ -78,15 +78,16 @@ std::string_view name_of(JobState state) { return kStates.at(static_cast<size_t>
 
 Status JobFiles::save(const JobRecord& r) {
   if (const Status s = fs_.make_directories(directory_); !s.ok()) return s;
-  return publish(fs_, file("job.json"),
-                 checksummed({{"job", r.id},
-                              {"state", name_of(r.state)},
-                              {"message", r.message},
-                              {"submitted", r.submitted},
-                              {"started", r.started},
-                              {"ended", r.ended},
-                              {"spec", parse_json(r.spec.text())},
-                              {"result", parse_json(r.result)}}));
+  Json json = {{"job", r.id},
+               {"state", name_of(r.state)},
+               {"message", r.message},
+               {"submitted", r.submitted},
+               {"started", r.started},
+               {"ended", r.ended},
+               {"spec", parse_json(r.spec.text())},
+               {"result", parse_json(r.result)}};
+  if (r.wrong_rows) json["wrong_rows"] = true;
+  return publish(fs_, file("job.json"), checksummed(std::move(json)));
 }
 
 Status JobFiles::save_notes(const Notes& notes) {
@@ -105,6 +106,7 @@ Result<JobRecord> JobFiles::load() const {
     r.message = json.at("message");
     r.submitted = json.at("submitted");
     r.started = json.at("started");
+    r.wrong_rows = json.value("wrong_rows", false);
     r.ended = json.at("ended");
     r.spec = parse_job_spec(json_text(json.at("spec")));
     r.result = json_text(json.at("result"));
@@ -282,13 +284,7 @@ Status JobFiles::remove_all(const char* name) {
 }
 
 Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
-  for (JobFiles& before : asked_before()) {
-    for (const char* name :
-         {"spool", "answers.json", "closed.json", "numerics.cbor", "manifest.cbor"}) {
-      Status s = before.remove_all(name);
-      if (!s.ok()) return s;
-    }
-  }
+  if (Status s = remove_asked_before(); !s.ok()) return s;
   if (Status s = forget_quarantined(photos); !s.ok()) return s;
   const Result<std::optional<SavedManifest>> kept = load_manifest();
   if (kept.status().code() == Code::kCorrupt) {  // it may have been about any of them
@@ -309,6 +305,22 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
     return save_manifest(after, (*kept)->stores);
   }
   return begin_anew("some of its photos were deleted", done);
+}
+
+Status JobFiles::remove_asked_before() {
+  for (JobFiles& before : asked_before()) {
+    for (const char* name :
+         {"spool", "answers.json", "closed.json", "numerics.cbor", "manifest.cbor"}) {
+      Status s = before.remove_all(name);
+      if (!s.ok()) return s;
+    }
+  }
+  return {};
+}
+
+Status JobFiles::begin_anew(const std::string& why) {
+  const Status s = remove_asked_before();
+  return s.ok() ? begin_anew(why, false) : s;
 }
 
 Status JobFiles::begin_anew(const std::string& why, bool done) {

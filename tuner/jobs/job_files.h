@@ -39,6 +39,7 @@ struct JobRecord {
   int64_t submitted = 0, started = 0, ended = 0;  // Unix seconds; 0: not yet
   Notes notes = {};                               // as JobFiles::save_notes() keeps them
   bool readable = true;                           // false: nothing but the id and why is known
+  bool wrong_rows = false;                        // what it has of stores goes before it is resumed
   bool start_now = false;  // it waits for no store; people say so to this process, nothing is kept
 
   // Not over: a paused one waits for a person.
@@ -85,6 +86,8 @@ class JobFiles {
   // Photos leave the files of a job that is not in progress. One that is not done, and was about
   // some of them, begins anew.
   Status forget(const std::set<Digest>& photos, bool done);
+  // A job that is not in progress begins anew, with none of the rows that it has of stores.
+  Status begin_anew(const std::string& why);
   // The rows of a job that is done; what cannot be removed stays.
   void remove_rows();
 
@@ -94,6 +97,7 @@ class JobFiles {
   Result<std::optional<std::string>> load_cbor(const char* name) const;  // kCorrupt
   std::vector<JobFiles> asked_before() const;
   Status remove_all(const char* name);  // a file, or those of a directory
+  Status remove_asked_before();
   Status begin_anew(const std::string& why, bool done);
   Status forget_quarantined(const std::set<Digest>& photos);
 

@@ -40,7 +40,7 @@ std::string makes_no_views(const StoreRecord& store) {
 }  // namespace
 
 void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
-  IngestRules rules = ingest_rules(job->id, job->spec, request);
+  IngestRules rules = ingest_rules(job->id, job->spec, request, ports_.audit_seed + job->id);
   rules.manifest.leave_out = [this](const Digest& photo) { return ports_.trash.hides(photo); };
   job->runs = rules.manifest.runs;
   job->row_bytes = rules.row_bytes * rules.views;
@@ -156,7 +156,11 @@ void JobIngest::apply(const ActivePtr& job, const std::string& store, RowIngest:
     }
   }
   for (auto& [name, message] : a.send) send(job, name, std::move(message));
-  if (a.failed) return ports_.control.fail(job, *a.failed);
+  if (a.wrong) ports_.records.at(job->id).wrong_rows = true;
+  if (a.wrong && a.wrong->store) ports_.stores.distrust(*a.wrong->store, a.wrong->why);
+  if (a.failed) ports_.control.fail(job, *a.failed);
+  if (a.wrong && a.wrong->store) drained(*a.wrong->store);  // in other jobs, too
+  if (a.failed) return;
   if (a.manifest_made) open_sink(job);
   if (a.end_session) ports_.stores.refuse(store, *a.end_session);
   if (job->over) return;

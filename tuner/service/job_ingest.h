@@ -46,6 +46,7 @@ class JobIngest {
     PhotoHolders& holders;
     const PhotoTrash& trash;
     JobControl& control;
+    uint64_t audit_seed = 0;  // of FeatureAudit; stores do not know it
   };
   explicit JobIngest(const Ports& ports) : ports_(ports) {}
 

@@ -6,10 +6,13 @@
 #include <chrono>
 #include <iterator>
 
+#include "ndp/engine/feature_rows.h"
+
 namespace ndtrain::tuner {
 using namespace ndp;
 
-IngestRules ingest_rules(uint64_t job, const JobSpec& spec, const RowRequest& request) {
+IngestRules ingest_rules(uint64_t job, const JobSpec& spec, const RowRequest& request,
+                         uint64_t seed) {
   IngestRules rules{.job = request.ask,
                     .row_bytes = request.row_bytes,
                     .views = request.views,
@@ -20,6 +23,12 @@ IngestRules ingest_rules(uint64_t job, const JobSpec& spec, const RowRequest& re
                     .check = request.check,
                     .check_sample = finite_features(request.features)};
   rules.job.set_job(job);
+  size_t features = 0;  // bytes of a row that is nothing else
+  for (const TensorType& t : request.features) features += bytes_of_row(t);
+  if (request.ask.rows() == wire::Job::FEATURES && features == request.row_bytes &&
+      !request.local) {
+    rules.audit = {.features = request.features, .views = request.views, .seed = seed};
+  }
   if (request.local) rules.lost_after = RowIngest::Time::max() / 4;
   return rules;
 }

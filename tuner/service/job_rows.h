@@ -17,8 +17,10 @@ namespace ndtrain::tuner {
 // them durable must not be so much that the stores then wait for it.
 inline constexpr size_t kRowsAtOnce = 50'000;
 
-// What the stores are asked, but for which photos are left out.
-IngestRules ingest_rules(uint64_t job, const JobSpec& spec, const RowRequest& request);
+// What the stores are asked, but for which photos are left out. `seed` draws the photos of which
+// their features are compared.
+IngestRules ingest_rules(uint64_t job, const JobSpec& spec, const RowRequest& request,
+                         uint64_t seed);
 
 // The first of what waits, at most kRowsAtOnce rows, or one message.
 std::vector<RowIngest::Rows> take_some(std::vector<RowIngest::Rows>& waiting);

@@ -43,7 +43,8 @@ JobRunner::JobRunner(const Ports& ports)
                .stores = ports.stores,
                .holders = ports.holders,
                .trash = ports.trash,
-               .control = *this}) {}
+               .control = *this,
+               .audit_seed = ports.audit_seed}) {}
 
 std::vector<ActivePtr> JobRunner::in_progress() const {
   std::vector<ActivePtr> all;
@@ -121,10 +122,22 @@ void JobRunner::begin(const JobRecord& record, bool again) {
   job->report.begin(now());
   job->energy.emplace(ports_.fs);
   ports_.records.note(job->id, again ? "the Tuner goes on with this job" : "begun");
-  start(job, job->job_lane(), [this, job, directory = ports_.records.files(job->id).directory()] {
-    job->work = ports_.works.make(job->id, job->spec, directory, job->progress);
-    return [this, job, request = job->work->prepare()] { ingest_.begin(job, request); };
+  JobFiles files = ports_.records.files(job->id);
+  start(job, job->job_lane(), [this, job, files, anew = record.wrong_rows]() mutable {
+    if (anew) files.begin_anew("rows that stores had sent were wrong").or_throw();
+    job->work = ports_.works.make(job->id, job->spec, files.directory(), job->progress);
+    return [this, job, request = job->work->prepare()] {
+      forget_wrong_rows(job);
+      ingest_.begin(job, request);
+    };
   });
+}
+
+// They are gone. Where that cannot be kept, the next Tuner begins the job anew once more.
+void JobRunner::forget_wrong_rows(const ActivePtr& job) {
+  JobRecord& record = ports_.records.at(job->id);
+  if (!std::exchange(record.wrong_rows, false)) return;
+  if (const Status s = ports_.records.save(record); !s.ok()) log::warn("{}", s.message());
 }
 
 void JobRunner::tick() {

@@ -42,6 +42,7 @@ class JobRunner final : JobControl {
     const PhotoTrash& trash;
     ModelDistribution& models;
     const Versions& versions;
+    uint64_t audit_seed = 0;  // as JobIngest::Ports has it
   };
   explicit JobRunner(const Ports& ports);
 
@@ -80,6 +81,7 @@ class JobRunner final : JobControl {
   void fail(const ActivePtr& job, const std::string& why) override {
     end(job, JobState::kFailed, why);
   }
+  void forget_wrong_rows(const ActivePtr& job);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   std::string publish(const ActivePtr& job, const JobOutcome& outcome, Json& result);
   void end(const ActivePtr& job, JobState state, const std::string& message);

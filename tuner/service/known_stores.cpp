@@ -50,7 +50,8 @@ KnownStores::KnownStores(Fs& fs, std::string directory)
                          .deletions = s.at("deletions"),
                          .drained = s.at("drained"),
                          .collection = s.value("collection", std::string(ndp::kDefaultCollection)),
-                         .link = link_in(s)};
+                         .link = link_in(s),
+                         .wrong_features = s.value("wrong_features", std::string())};
       }
       return;
     }
@@ -86,6 +87,7 @@ Status KnownStores::keep(std::map<std::string, KnownStore> stores) {
                             {"deletions", s.deletions},
                             {"drained", s.drained},
                             {"collection", s.collection}};
+    if (!s.wrong_features.empty()) json["stores"][name]["wrong_features"] = s.wrong_features;
     if (s.link.measured != 0) json["stores"][name]["link"] = to_json(s.link);
   }
   if (const Status s = publish(fs_, path_, checksummed(std::move(json))); !s.ok()) return s;

@@ -2,8 +2,9 @@
 //   stores.json   {"format": 1, "stores": {"attic": {"photos": 100, "last_seen": 1763900000,
 //                  "deletions": 3, "drained": false, "collection": "default",
 //                  "link": {"up": 1e8, "down": 9e7, "round_trip_s": 0.001,
-//                  "measured": 1763900000}}}}; absent until there was one; `link` stands where a
-//                  probe has measured it
+//                  "measured": 1763900000}, "wrong_features": "store attic makes …"}}}; absent
+//                  until there was one; `link` stands where a probe has measured it,
+//                  `wrong_features` where that is why the store is drained
 // Where there is none, the stores of drained.json are known, which older versions kept.
 //
 // One thread.
@@ -34,6 +35,7 @@ struct KnownStore {
   bool drained = false;                                           // it is given no work
   std::string collection = std::string(ndp::kDefaultCollection);  // that its photos are in
   LinkSpeed link = {};
+  std::string wrong_features = {};  // not empty: why it was drained
   bool operator==(const KnownStore&) const = default;
 };
 

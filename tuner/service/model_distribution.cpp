@@ -1,5 +1,7 @@
 #include "tuner/service/model_distribution.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +11,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
 #include "tuner/service/service_lanes.h"
 
@@ -35,6 +38,9 @@ void ModelDistribution::wanted(const std::string& store, const wire::ModelWanted
   }
   const std::optional<Digest> model = digest_of(wanted.sha256());
   const std::optional<LinkId> link = ports_.stores.link_of(store);
+  if (const std::string why = objection(store, link); !why.empty()) {
+    return ports_.stores.refuse(store, why);
+  }
   const std::vector<Digest> held = held_of(wanted);
   const bool any_way = model && link && !held.empty() && wanted.failure().empty();
   if (!any_way || wanted.offset() > static_cast<uint64_t>(ports_.models.size(*model))) {
@@ -42,6 +48,21 @@ void ModelDistribution::wanted(const std::string& store, const wire::ModelWanted
   }
   asks_.push_back({store, *link, wanted, deltas_.worth_trying(ports_.versions, *model, held)});
   answer_asks();
+}
+
+// Why a store is asked to ask for less; "" where it may go on. An honest one asks for one file at a
+// time, and for the next part when it has this one.
+std::string ModelDistribution::objection(const std::string& store,
+                                         std::optional<LinkId> link) const {
+  if (const size_t waiting = ports_.stores.waiting(store); waiting > kMostWaiting) {
+    return fmt::format(
+        "it asks for more than it takes: {} bytes wait for it, {} may where it "
+        "asks for models",
+        waiting, kMostWaiting);
+  }
+  const auto mine = [&](const Ask& ask) { return link && ask.link == *link; };
+  if (static_cast<size_t>(std::ranges::count_if(asks_, mine)) < kMostAsks) return "";
+  return fmt::format("it asks for models {} times without waiting for an answer", kMostAsks + 1);
 }
 
 // One delta at a time, so that stores which ask for the same wait for it together.
@@ -126,6 +147,9 @@ void ModelDistribution::in_force(const std::string& store, const wire::InForce& 
   if (in_force.version() == 0 && task != kDefaultTask) {
     all.erase(task);
     log::info("store {} labels nothing{} any more", store, of_task(task));
+  } else if (!all.contains(task) && all.size() > wire::kMostTasks) {
+    return ports_.stores.refuse(
+        store, fmt::format("it has versions of more than {} tasks in force", wire::kMostTasks));
   } else {
     all[task] = in_force.version();
     log::info("store {} has version {}{} in force", store, in_force.version(), of_task(task));

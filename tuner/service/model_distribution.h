@@ -69,6 +69,9 @@ class ModelDistribution {
     wire::ModelWanted wanted;
     std::optional<ModelPair> pair;  // a delta to be made before it is answered
   };
+  static constexpr size_t kMostAsks = 8;  // of one store, that wait to be answered
+
+  std::string objection(const std::string& store, std::optional<LinkId> link) const;
   void answer_asks();
   void answer(const Ask& ask);
   void send_parts(const std::string& store, const wire::ModelWanted& wanted);

@@ -76,6 +76,7 @@ class TunerService final : StoreEvents {
     std::function<Status(const std::set<Digest>& photos)> forget_features = {};
     size_t jobs_at_once = kMostJobsAtOnce;  // in progress: 1 to kMostJobsAtOnce
     KeptPhotos kept_photos = {};            // that a later job of the same extractor finds here
+    uint64_t audit_seed = 0;  // draws photos of which stores' features are compared; drawn itself
   };
 
   // Goes on with the jobs of the state directory. Throws Error when it cannot be read.

@@ -23,7 +23,8 @@ KnownStore as_known(const StoreRecord& s) {
           .deletions = s.deletions,
           .drained = s.drained,
           .collection = s.collection,
-          .link = s.link};
+          .link = s.link,
+          .wrong_features = s.wrong_features};
 }
 
 }  // namespace
@@ -48,6 +49,7 @@ StoreRegistry::StoreRegistry(Setting setting, TunerSessions sessions, StoreEvent
                      .collection = store.collection,
                      .photos = store.photos,
                      .drained = store.drained,
+                     .wrong_features = store.wrong_features,
                      .last_seen = store.last_seen,
                      .counted = now(),
                      .link = store.link,
@@ -135,6 +137,11 @@ void StoreRegistry::send(const std::string& store, wire::ToStore message) {
   setting_.links.send(*link, std::move(message));
 }
 
+size_t StoreRegistry::waiting(const std::string& store) const {
+  const std::optional<LinkId> link = sessions_.link_of(store);
+  return link ? setting_.links.waiting(*link) : 0;
+}
+
 void StoreRegistry::refuse(const std::string& store, const std::string& why) {
   apply(sessions_.refuse(now(), store, why));
 }
@@ -180,6 +187,7 @@ bool StoreRegistry::drain(const std::string& name, bool drained) {
   if (store.drained == drained) return false;
   KnownStore known = as_known(store);
   known.drained = drained;
+  known.wrong_features.clear();
   if (const Status s = known_.put(name, known); !s.ok()) {
     throw Error("store '", name, "' stays ", drained ? "at work" : "drained", ": ", s.message(),
                 "; make room on the Tuner's volume and say it again");
@@ -187,7 +195,21 @@ bool StoreRegistry::drain(const std::string& name, bool drained) {
   if (store.here) store.away = Time(0);
   store.counted = now();
   store.drained = drained;
+  store.wrong_features.clear();
   return true;
+}
+
+void StoreRegistry::distrust(const std::string& name, const std::string& why) {
+  StoreRecord& store = met(name);
+  log::error("{}; it is drained", why);
+  if (store.here) store.away = Time(0);
+  store.counted = now();
+  store.drained = true;
+  store.wrong_features = why;
+  if (const Status s = known_.put(name, as_known(store)); !s.ok()) {
+    log::error("store {} is drained until this Tuner stops, since that cannot be kept: {}", name,
+               s.message());
+  }
 }
 
 void StoreRegistry::forget(const std::string& name) {

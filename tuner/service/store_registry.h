@@ -33,6 +33,7 @@ struct StoreRecord {
   std::string collection = std::string(kDefaultCollection);  // that its photos are in
   uint64_t photos = 0;
   bool here = false, drained = false;
+  std::string wrong_features;                // not empty: why it was drained
   std::map<std::string, uint64_t> in_force;  // versions, by task; of the default one always
   bool speaks_of_tasks = false;              // else it runs the default one alone
   uint64_t model_bytes = 0;                  // of models and deltas, sent to it by this process
@@ -88,6 +89,7 @@ class StoreRegistry {
   // Ends its session because of what it sent.
   void refuse(const std::string& store, const std::string& why);
   std::optional<LinkId> link_of(const std::string& store) const { return sessions_.link_of(store); }
+  size_t waiting(const std::string& store) const;  // bytes sent to it that are not written yet
   LinkOpened who(const std::string& store) const { return sessions_.who(store); }
   std::vector<std::string> here() const { return sessions_.stores(); }  // in byte order
 
@@ -102,6 +104,9 @@ class StoreRegistry {
 
   // Until it is said again, or the store is forgotten. False: it was so. Throws Error.
   bool drain(const std::string& store, bool drained);
+  // Drains it since its features are wrong, which people are told until it is given work again.
+  // Over a restart where that can be kept.
+  void distrust(const std::string& store, const std::string& why);
   void forget(const std::string& store);  // throws Error for one that is here
 
   // Who may ask for what (ndp/http/tokens.h): stores go by it too, while the Tuner is away as well.

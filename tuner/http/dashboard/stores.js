@@ -9,6 +9,7 @@ let stores = [], production = 0;
 
 function state(store) {
   if (!store.here) return badge("away", "warn");
+  if (store.wrong_features) return badge("wrong features", "warn");
   return store.drained ? badge("drained", "warn") : badge("here", "good");
 }
 

@@ -1,0 +1,135 @@
+// A store that sends features which are finite, of the right size, and not those of its photos: the
+// Tuner finds it by what others make of the same photos, before anything is trained on them.
+#include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "ndp/http/http_client.h"
+#include "ndp/jobs/features.h"
+#include "ndp/wire/digests.h"
+#include "ndp/wire/numbers.h"
+#include "tests/roles/hostile_store_fixture.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Hostile;
+using testing::RunningStore;
+using testing::RunningTuner;
+using Json = nlohmann::json;
+
+class AuditedStores : public testing::HostileStoreTest {
+ protected:
+  static Json ask(const Result<HttpResponse>& answer) {
+    answer.status().or_throw();
+    EXPECT_LT(answer->status, 400) << answer->body;
+    return Json::parse(answer->body);
+  }
+  static Json job(const HttpClient& tuner) { return ask(tuner.get("/jobs/1")); }
+  static Json store_named(const HttpClient& tuner, const std::string& name) {
+    for (const Json& s : ask(tuner.get("/stores"))) {
+      if (s.at("store") == name) return s;
+    }
+    return {};
+  }
+  Json spec_of(const HttpClient& tuner) const {
+    const std::string file = real_fs().read(at("base.onnx")).or_throw();
+    const std::string model = to_hex(sha256(file));
+    (void)ask(tuner.put("/models/" + model, file));
+    JobSpec spec = fine_tuning(0);
+    spec.stores = {};
+    spec.model = model;
+    return Json::parse(spec.text());
+  }
+  // Rows of tenths, of whatever it is asked for, until `stop`.
+  void lie(const std::atomic<bool>& stop) {
+    Hostile evil(address());
+    (void)evil.greet(hello());
+    wire::Job job;
+    size_t bytes = 0;
+    uint64_t chunks = 0;
+    while (!stop) {
+      const wire::ToStore m = evil.await(
+          [&](const auto& a) { return stop || a.has_job() || a.has_wanted() || a.has_job_end(); });
+      if (m.has_job()) {
+        job = m.job();
+        const ModelFile extractor = load_model(
+            real_fs(), at("tuner/models/" + to_hex(digest_of(job.extractor()).value()) + ".onnx"));
+        bytes = 0;
+        for (const TensorType& t : row_types_of(extractor.model)) bytes += bytes_of_row(t);
+        wire::FromStore photos = inventory(job.job());
+        photos.set_answers(job.serial());
+        evil.send(photos);
+      } else if (m.has_wanted()) {
+        evil.send(rows_of_tenths(job, m.wanted(), bytes, ++chunks));
+      }
+    }
+  }
+  static wire::FromStore rows_of_tenths(const wire::Job& job, const wire::Wanted& wanted,
+                                        size_t bytes, uint64_t chunk) {
+    wire::FromStore m;
+    m.set_answers(job.serial());
+    wire::Rows& rows = *m.mutable_rows();
+    rows.set_job(job.job());
+    rows.set_run(wanted.run());
+    rows.set_chunk(chunk);
+    rows.set_numbers(wanted.numbers());
+    const size_t n = unpack_numbers(wanted.numbers(), UINT64_MAX, 1000).or_throw().size();
+    const std::vector<float> tenths(n * bytes / sizeof(float), .1F);
+    rows.set_rows(std::string(reinterpret_cast<const char*>(tenths.data()), n * bytes));
+    rows.set_checksum(xxh3(rows.rows().data(), rows.rows().size()));
+    return m;
+  }
+};
+
+TEST_F(AuditedStores, OneWhoseFeaturesAreNotThoseOfOthersIsDrainedAndTheJobBeginsAnewWithoutIt) {
+  const Json calm = run(fine_tuning(2), "calm");
+  TunerConfig config = tuner("tuner");
+  config.http = "127.0.0.1:0";
+  std::atomic<bool> stop = false;
+  std::thread evil;
+  {
+    RunningTuner t(config, devices_);
+    const HttpClient tuner(t.http());
+    RunningStore a(store("a", 0, 1), devices_), b(store("b", 0, 1), devices_);
+    evil = std::thread([&] {
+      try {
+        lie(stop);
+      } catch (const std::exception&) {  // its Tuner goes
+      }
+    });
+    await([&] { return ask(tuner.get("/stores")).size() == 3; });
+    (void)ask(tuner.post("/jobs", spec_of(tuner).dump()));
+    await([&] { return job(tuner).at("state") == "failed"; });
+    const std::string why = job(tuner).at("message");
+    EXPECT_THAT(why, HasSubstr("store evil makes other features than store "));
+    EXPECT_THAT(why, HasSubstr("evil is drained, and ndtrain job resume 1 begins anew without it"));
+    const Json drained = store_named(tuner, "evil");
+    EXPECT_EQ(drained.at("drained"), true);
+    EXPECT_THAT(why, HasSubstr(drained.at("wrong_features").get<std::string>()));
+    EXPECT_EQ(store_named(tuner, "a").at("wrong_features"), "");
+    EXPECT_THAT(tuner.get("/metrics").or_throw().body,
+                HasSubstr(R"(ndtrain_store_features_wrong{store="evil"} 1)"));
+
+    (void)ask(tuner.post("/jobs/1/resume", "{}"));
+    await([&] { return job(tuner).at("state") == "done"; });
+    const Json result = job(tuner).at("result");
+    EXPECT_EQ(result.at("train_photos"), calm.at("train_photos"));
+    EXPECT_EQ(result.at("model_id"), calm.at("model_id")) << "no row of it was left";
+  }
+  stop = true;
+  evil.join();
+
+  RunningTuner again(config, devices_);
+  const HttpClient tuner(again.http());
+  EXPECT_NE(store_named(tuner, "evil").at("wrong_features"), "") << "after a restart, too";
+  (void)ask(tuner.post("/stores/evil/undrain", ""));
+  EXPECT_EQ(store_named(tuner, "evil").at("wrong_features"), "") << "it is given work again";
+  EXPECT_EQ(store_named(tuner, "evil").at("drained"), false);
+}
+
+}  // namespace
+}  // namespace ndtrain::tuner

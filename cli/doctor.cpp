@@ -5,7 +5,7 @@
 #include "cli/computing_args.h"
 #include "cli/verb.h"
 #include "framework/comm/comm_plugin.h"
-#include "framework/core/host_memory.h"
+#include "framework/core/memory.h"
 #include "framework/runtime/copy_rate.h"
 #include "framework/runtime/product_rate.h"
 #include "ndp/jobs/photo_set.h"
@@ -91,7 +91,7 @@ void declare_doctor(ArgsSpec& args) { declare_computing(args); }
 
 // Every line is something that was asked of the machine just now.
 int run_doctor(Context& context, const Args&) {
-  const auto memory = static_cast<double>(host_memory());
+  const auto memory = static_cast<double>(usable_memory());
   const std::string cache = default_cache_directory();
   Json json = {{"version", NDT_VERSION},
                {"cores", std::thread::hardware_concurrency()},

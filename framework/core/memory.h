@@ -9,4 +9,8 @@ namespace ndtrain {
 // reckons (/proc/meminfo's MemAvailable); 0 where it does not say.
 int64_t available_memory();
 
+// Bytes that this process may use at all: the machine's, or its control group's where those are
+// fewer. Asked once. Any thread.
+int64_t usable_memory();
+
 }  // namespace ndtrain

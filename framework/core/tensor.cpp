@@ -5,7 +5,7 @@
 #include <limits>
 #include <new>
 
-#include "framework/core/host_memory.h"
+#include "framework/core/memory.h"
 
 namespace ndtrain {
 namespace {
@@ -15,9 +15,9 @@ constexpr std::align_val_t kAlignment{64};
 std::shared_ptr<std::byte[]> allocate(const TensorType& type) {
   const size_t bytes = type.bytes();
   // The system promises more than there is, and ends who takes it.
-  if (bytes > static_cast<uint64_t>(host_memory())) {
+  if (bytes > static_cast<uint64_t>(usable_memory())) {
     throw Error("Tensor: no memory for the ", bytes, " bytes of ", type, ": this process may use ",
-                host_memory());
+                usable_memory());
   }
   const auto release = [](std::byte* p) { ::operator delete[](p, kAlignment); };
   try {

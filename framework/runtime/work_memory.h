@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "framework/core/host_memory.h"
+#include "framework/core/memory.h"
 #include "framework/runtime/backend.h"
 
 namespace ndtrain {
@@ -18,7 +18,7 @@ class WorkMemory {
   // From now on there is so much. Throws OutOfMemory.
   void reserve(size_t bytes) {
     if (arena_.data() && arena_.bytes() >= bytes) return;
-    const auto most = static_cast<uint64_t>(host_memory());
+    const auto most = static_cast<uint64_t>(usable_memory());
     if (device_.shares_host_memory() && bytes > most) {
       throw OutOfMemory("a plan works in ", bytes, " bytes of memory: this process may use ", most);
     }

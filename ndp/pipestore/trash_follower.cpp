@@ -9,7 +9,6 @@
 
 #include "framework/core/log.h"
 #include "ndp/pipestore/store_lanes.h"
-#include "ndp/wire/message_limits.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -34,9 +33,9 @@ void TrashFollower::session_over() {
 void TrashFollower::take(const wire::Trash& m) {
   if (!ports_.trash) return;
   const size_t more = (m.photos().size() + m.restored().size()) / sizeof(Digest);
-  if (photos_.size() + restored_.size() + more > static_cast<size_t>(wire::kMostPhotos)) {
+  if (photos_.size() + restored_.size() + more > ports_.most) {
     return ports_.tuner.refuse(
-        fmt::format("what is in the trash has more than {} photos", wire::kMostPhotos));
+        fmt::format("what is in the trash has more than {} photos", ports_.most));
   }
   add_digests(m.photos(), photos_);
   add_digests(m.restored(), restored_);

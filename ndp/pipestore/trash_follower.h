@@ -2,11 +2,13 @@
 // One thread, the service's; it is kept on the lane, behind the deletions that came before it.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
 #include "framework/core/lanes.h"
 #include "ndp/pipestore/store_trash.h"
+#include "ndp/wire/message_limits.h"
 #include "ndp/wire/tuner_connection.h"
 
 namespace ndtrain::ndp {
@@ -18,6 +20,8 @@ class TrashFollower {
     TunerConnection& tuner;
     StoreTrash* trash = nullptr;          // null: it is not followed
     std::function<void()> restored = {};  // photos are back; on the service's thread
+    // Photos of parts that belong together; a Tuner that says more loses its session.
+    size_t most = wire::kMostPhotos;
   };
   explicit TrashFollower(Ports ports);
 

@@ -25,14 +25,29 @@ class ReadAhead : public std::enable_shared_from_this<ReadAhead> {
     std::shared_ptr<void> held;  // until it is dealt with
     bool read_on = true;         // else `read_on` is called once enough is dealt with
   };
-  Message take(size_t bytes);  // a message was read
+  Message take(size_t bytes) {  // a message was read
+    const std::lock_guard lock(mutex_);
+    bytes_ += bytes;
+    paused_ = bytes_ >= kMost;
+    return {.held = {nullptr, [all = shared_from_this(), bytes](void*) { all->dealt_with(bytes); }},
+            .read_on = !paused_};
+  }
 
   // `read_on` is not called any more, nor is it being called on return. Without locks that it
   // takes.
-  void stop();
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    read_on_ = nullptr;
+  }
 
  private:
-  void dealt_with(size_t bytes);
+  void dealt_with(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    bytes_ -= bytes;
+    if (!paused_ || bytes_ >= kMost / 2) return;
+    paused_ = false;
+    if (read_on_) read_on_();
+  }
 
   std::mutex mutex_;
   std::function<void()> read_on_;

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "framework/core/error.h"
-#include "framework/core/host_memory.h"
 #include "framework/core/limits.h"
+#include "framework/core/memory.h"
 
 namespace ndtrain {
 namespace {
@@ -107,13 +107,13 @@ TEST(Tensor, SameBytesMeansTheTypeToo) {
 
 // The system would promise it, and end the process that takes it.
 TEST(Tensor, MoreThanThisProcessMayUseIsRefusedAtOnce) {
-  ASSERT_GT(host_memory(), int64_t{64} << 20);
+  ASSERT_GT(usable_memory(), int64_t{64} << 20);
   try {
-    const Tensor t({DType::kU8, {host_memory() + 1}});
+    const Tensor t({DType::kU8, {usable_memory() + 1}});
     FAIL() << "it was taken";
   } catch (const Error& e) {
     EXPECT_THAT(e.what(),
-                testing::HasSubstr("this process may use " + std::to_string(host_memory())));
+                testing::HasSubstr("this process may use " + std::to_string(usable_memory())));
   }
 }
 

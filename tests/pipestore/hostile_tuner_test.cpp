@@ -12,6 +12,7 @@
 
 #include "framework/core/limits.h"
 #include "framework/testing/memory_fs.h"
+#include "ndp/pipestore/trash_follower.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/numbers.h"
@@ -328,6 +329,46 @@ TEST_F(HostileTuner, ThatGreetsTwiceWithAWindowOfAGigabyteOrWithAnOlderTermGetsN
   EXPECT_THAT(said, HasSubstr("Welcome.window is 1073741824"));
   EXPECT_THAT(said, HasSubstr("an old Tuner answers: its term is 0, 1 has been seen"));
   expect_undisturbed();
+}
+
+// Who hears nothing of a session.
+struct Nobody final : TunerEvents {
+  void message(const wire::ToStore&) override {}
+  void session_over() override {}
+};
+
+TEST(HostileTrash, ThatDoesNotEndIsRefused) {
+  MemoryFs fs;
+  ManualClock clock;
+  StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
+  StoreTrash trash(fs, state.file("trash.bin"));
+  support::WaitingLanes lanes;
+  testing::Sent sent;
+  Nobody nobody;
+  LinkId link = 0;
+  TunerConnection tuner({.clock = clock,
+                         .state = state,
+                         .dial =
+                             [&](LinkId id) {
+                               link = id;
+                               return std::make_unique<testing::Link>(sent);
+                             }},
+                        {}, 1, nobody);
+  tuner.tick();
+  tuner.handle({link, LinkOpened{"the Tuner", ""}});
+  tuner.handle({link, testing::WelcomedStore::welcome()});
+  ASSERT_TRUE(tuner.open());
+  TrashFollower follower({.lanes = lanes, .tuner = tuner, .trash = &trash, .most = 10});
+  wire::Trash part;
+  for (int i = 0; i < 5; ++i) part.mutable_photos()->append(bytes_of(sha256(std::to_string(i))));
+  part.set_restored(part.photos());
+  follower.take(part);
+  EXPECT_TRUE(tuner.open());
+  part.clear_photos();
+  part.set_restored(bytes_of(sha256("one more")));
+  follower.take(part);
+  EXPECT_FALSE(tuner.open());
+  EXPECT_TRUE(lanes.tasks.empty());
 }
 
 }  // namespace

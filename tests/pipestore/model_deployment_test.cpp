@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
 #include "tests/pipestore/service_fixture.h"
 #include "tests/support/files.h"
@@ -19,14 +20,19 @@ TEST(ModelDeployment, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
   wire::ToStore m;
   m.set_term(1);
 
+  const Digest extractor = sha256("an extractor");
+  publish(store.fs, service.model_path(extractor), "an extractor").or_throw();
   store.fs.set_capacity(0);
   m.mutable_publish()->set_version(3);
+  m.mutable_publish()->set_extractor(bytes_of(extractor));
   service.handle({store.link, m});
+  store.lanes.run();
   EXPECT_EQ(service.in_force().at("default").version, 0U);
 
   store.fs.set_capacity(1 << 20);
   store.clock.advance(service.next() - store.clock.monotonic());
   service.tick();
+  store.lanes.run();
   EXPECT_EQ(service.in_force().at("default").version, 3U);
   EXPECT_TRUE(store.sent.back().has_in_force());
 }

@@ -186,13 +186,13 @@ TEST_F(RowJobsTest, WhatIsSaidOfAJobSaysWhichAskingItAnswers) {
     EXPECT_TRUE(sent_[0].has_inventory());
     EXPECT_EQ(sent_[0].answers(), serial);
   }
-  wire::ToStore m;
-  m.set_term(1);
-  m.mutable_wanted()->set_job(7);
-  m.mutable_wanted()->set_numbers("\1");  // at no place: it refuses
-  service_.handle({link_, m});
+  for (uint64_t job = 8; job <= 7 + RowJobs::kMost; ++job) {  // the last is one too many
+    wire::ToStore m = asks(job);
+    m.mutable_job()->set_serial(100 + job);
+    service_.handle({link_, m});
+  }
   ASSERT_TRUE(sent_.back().has_refused());
-  EXPECT_EQ(sent_.back().answers(), 4U);
+  EXPECT_EQ(sent_.back().answers(), 107 + RowJobs::kMost);
 }
 
 // One photo, of which a row fits no message.

@@ -304,7 +304,7 @@ TEST_F(ExtractorsOfTasks, AreHeldOnceForAllThatShareThemAndGoWithTheLast) {
   EXPECT_EQ(extractors_.held(), 0U);
 }
 
-// A store to which versions without files are published.
+// A store to which versions of one file are published.
 class VersionsOfTasks : public ndtrain::testing::StoreServiceTest {
  protected:
   void publish(uint64_t version, const std::string& task) {
@@ -312,7 +312,12 @@ class VersionsOfTasks : public ndtrain::testing::StoreServiceTest {
     m.set_term(1);
     m.mutable_publish()->set_version(version);
     m.mutable_publish()->set_task(task);
+    if (version == 0) return service_.handle({link_, m});
+    const Digest extractor = sha256("an extractor");
+    ndtrain::publish(fs_, service_.model_path(extractor), "an extractor").or_throw();
+    m.mutable_publish()->set_extractor(bytes_of(extractor));
     service_.handle({link_, m});
+    lanes_.run();
   }
   // What it says when it comes again.
   wire::Hello hello() {

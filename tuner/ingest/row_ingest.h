@@ -181,6 +181,8 @@ class RowIngest {
   size_t row_bytes(uint32_t run) const {  // 0: rows differ in size
     return run == 0 ? rules_.row_bytes : rules_.row_bytes * rules_.views;
   }
+  void cannot_read(const Store& store, const std::string& name, const wire::Unreadable& photo,
+                   Actions& a);
   void run_done(const Store& store, const wire::RunDone& done, Actions& a);
   void lose(const std::string& name, Store& store, const std::string& why, Actions& a);
   void report_complete(Actions& a);

@@ -67,6 +67,14 @@ bool RowIngest::refuse_row(const std::string& name, Store& store, uint64_t numbe
   return true;
 }
 
+void RowIngest::cannot_read(const Store& store, const std::string& name, const wire::Unreadable& u,
+                            Actions& a) {
+  assignment_->cannot_read(u.number(), *store.number, u.reason());
+  if (audit_) audit_->leave(*store.number, u.number());
+  unreadable_at_[u.number()] = {name, u.path()};
+  a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
+}
+
 void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Actions& a) {
   const auto numbers = unpack_numbers(f.numbers(), manifest_->size(), f.numbers().size());
   std::set<uint64_t> unreadable;
@@ -118,12 +126,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
     p.numbers.push_back(number);
     keeping_.insert(number);
   }
-  for (const wire::Unreadable& u : message->unreadable()) {
-    assignment_->cannot_read(u.number(), *store.number, u.reason());
-    if (audit_) audit_->leave(*store.number, u.number());
-    unreadable_at_[u.number()] = {name, u.path()};
-    a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
-  }
+  for (const wire::Unreadable& u : message->unreadable()) cannot_read(store, name, u, a);
   tell_finding(false, a);
   if (!unreadable.empty() || any_refused) ask_all(a);
   report_complete(a);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "ndp/http/http_client.h"
 #include "ndp/jobs/features.h"
@@ -90,12 +93,12 @@ TEST_F(AuditedStores, OneWhoseFeaturesAreNotThoseOfOthersIsDrainedAndTheJobBegin
   TunerConfig config = tuner("tuner");
   config.http = "127.0.0.1:0";
   std::atomic<bool> stop = false;
-  std::thread evil;
+  std::jthread evil;
   {
     RunningTuner t(config, devices_);
     const HttpClient tuner(t.http());
     RunningStore a(store("a", 0, 1), devices_), b(store("b", 0, 1), devices_);
-    evil = std::thread([&] {
+    evil = std::jthread([&] {
       try {
         lie(stop);
       } catch (const std::exception&) {  // its Tuner goes
@@ -114,7 +117,7 @@ TEST_F(AuditedStores, OneWhoseFeaturesAreNotThoseOfOthersIsDrainedAndTheJobBegin
     EXPECT_THAT(tuner.get("/metrics").or_throw().body,
                 HasSubstr(R"(ndtrain_store_features_wrong{store="evil"} 1)"));
 
-    (void)ask(tuner.post("/jobs/1/resume", "{}"));
+    (void)ask(tuner.post("/jobs/1/resume", R"({"stores": ["a", "b"]})"));
     await([&] { return job(tuner).at("state") == "done"; });
     const Json result = job(tuner).at("result");
     EXPECT_EQ(result.at("train_photos"), calm.at("train_photos"));

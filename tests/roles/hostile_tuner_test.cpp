@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <limits>
+#include <thread>
 
 #include "framework/core/log.h"
 #include "models/builder.h"
@@ -423,13 +423,13 @@ TEST_F(HostileTuner, IsRefusedByNameAndItsStoreAndTheOthersGoOn) {
   log::to_file(at("log.txt"));
   evil_ = std::make_unique<EvilTuner>(evil_address());
 
-  TunerDaemon daemon(tuner("beside"), devices_, real_fs(), system_clock());
-  JobSpec beside = fine_tuning(2);
-  beside.model = to_hex(daemon.add_model(at("base.onnx")));
   nlohmann::json undisturbed;
   {
+    TunerDaemon daemon(tuner("beside"), devices_, real_fs(), system_clock());
+    JobSpec beside = fine_tuning(2);
+    beside.model = to_hex(daemon.add_model(at("base.onnx")));
     const RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
-    std::thread attack([&] {
+    std::jthread attack([&] {
       try {
         greet_wrongly();
         speak_wrongly();
@@ -449,8 +449,9 @@ TEST_F(HostileTuner, IsRefusedByNameAndItsStoreAndTheOthersGoOn) {
   const std::string said = real_fs().read(at("log.txt")).or_throw();
   EXPECT_EQ(said.find("\nerror: the disk is on fire"), std::string::npos);
 
+  TunerDaemon daemon(tuner("after"), devices_, real_fs(), system_clock());
   JobSpec after = fine_tuning(1);
-  after.model = beside.model;
+  after.model = to_hex(daemon.add_model(at("base.onnx")));
   const RunningStore sound(victim(address()), devices_);
   const nlohmann::json worked = outcome(daemon, after);
   EXPECT_EQ(worked.at("train_photos"), calm.at("train_photos"));

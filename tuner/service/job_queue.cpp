@@ -142,7 +142,7 @@ void JobQueue::resume(uint64_t id, std::string_view changes) {
   if (record.spec.stores != stores) {
     check_stores(record.spec);
     const std::optional<SavedManifest> kept = ports_.records.files(id).load_manifest().or_throw();
-    if (kept) {
+    if (kept && !record.wrong_rows) {
       throw Error("job ", id, " has its photos already, on ", kept->stores.size(),
                   kept->stores.size() == 1 ? " store" : " stores",
                   ": for other stores submit another job");

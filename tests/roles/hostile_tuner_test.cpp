@@ -180,6 +180,7 @@ class HostileTuner : public RolesTest {
   void send_wrong_deltas();
   void flood();
   void delete_what_it_does_not_hold();
+  void publish_no_model();
 
   std::unique_ptr<EvilTuner> evil_;
 };
@@ -418,6 +419,24 @@ void HostileTuner::delete_what_it_does_not_hold() {
   });
 }
 
+// It is in force, and nothing is labelled by it.
+void HostileTuner::publish_no_model() {
+  const std::string no_model(2000, '\x7e');
+  (void)said_of([&](EvilTuner& evil) {
+    evil.greet();
+    wire::ToStore m;
+    m.mutable_publish()->set_version(9);
+    m.mutable_publish()->set_extractor(bytes_of(sha256(no_model)));
+    evil.send(m);
+    (void)evil.give(no_model);
+    (void)evil.await([](const auto& f) { return f.has_in_force(); });
+    await([&] {
+      const std::string said = real_fs().read(at("log.txt")).or_throw();
+      return said.find("uploads go on with version 0: the next one cannot run here") != said.npos;
+    });
+  });
+}
+
 TEST_F(HostileTuner, IsRefusedByNameAndItsStoreAndTheOthersGoOn) {
   const nlohmann::json calm = run(fine_tuning(1), "calm");
   log::to_file(at("log.txt"));
@@ -438,6 +457,7 @@ TEST_F(HostileTuner, IsRefusedByNameAndItsStoreAndTheOthersGoOn) {
         send_wrong_deltas();
         flood();
         delete_what_it_does_not_hold();
+        publish_no_model();
       } catch (const std::exception& e) {
         ADD_FAILURE() << e.what();
       }

@@ -107,7 +107,7 @@ void FeatureAudit::leave(uint32_t store, uint64_t number) {
   const auto photo = photos_.find(number);
   if (photo == photos_.end() || !photo->second.askers.contains(store)) return;
   Asker& asker = photo->second.askers.at(store);
-  if (asker.answered) return;
+  if (asker.answered || asker.gone) return;  // and compared, maybe
   asker.gone = true;
   compare(number, photo->second);
 }

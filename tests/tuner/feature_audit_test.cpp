@@ -122,6 +122,20 @@ TEST(FeatureAudit, WhatCannotBeAnsweredIsNotWaitedFor) {
   EXPECT_FALSE(audit.finding(true));
 }
 
+TEST(FeatureAudit, AStoreThatLeavesTwiceIsComparedOnce) {
+  const Manifest m = shared_manifest({claims(0, 60), claims(0, 60), claims(0, 60)});
+  FeatureAudit audit(m, {.features = kEightBytes}, std::vector<bool>(m.size(), true));
+  for (const auto& [store, numbers] : asked_of(audit, 3)) {
+    if (store == 2) continue;
+    for (const uint64_t n : numbers) audit.answer(store, n, Store::row_of(m.entry(n).digest));
+  }
+  audit.leave(2);
+  const size_t compared = audit.compared();
+  EXPECT_GT(compared, 0U);
+  audit.leave(2);
+  EXPECT_EQ(audit.compared(), compared);
+}
+
 // Stores that deliver everything at once, in order; or, held up, nothing.
 struct Audited {
   explicit Audited(size_t n, bool audit = true) : ingest(rules(audit)), stores(n) {}

@@ -9,9 +9,9 @@ using namespace ndp;
 
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::MatchesRegex;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using testing_cli::Outcome;
 
 class DashboardVerb : public testing_cli::SiteTest {

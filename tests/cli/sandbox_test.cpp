@@ -19,7 +19,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing_cli::Outcome;
-using Json = nlohmann::json;
 
 class SandboxFlag : public testing_cli::ProgramTest {
  protected:
@@ -153,7 +152,7 @@ TEST_F(SandboxFlag, WhatItCostsIsMeasuredByTurns) {
   draw_photos(8);
   const Outcome o = run({"bench", "decode", "photos", "--sandbox", "--seconds", "0.1", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json sandbox = Json::parse(o.out).at("sandbox");
+  const nlohmann::json sandbox = nlohmann::json::parse(o.out).at("sandbox");
   EXPECT_GE(sandbox.at("rounds"), 3);
   EXPECT_GT(sandbox.at("images_per_s"), 0);
   EXPECT_GT(sandbox.at("images_per_s_without"), 0);

@@ -113,7 +113,7 @@ TEST(Tensor, MoreThanThisProcessMayUseIsRefusedAtOnce) {
     FAIL() << "it was taken";
   } catch (const Error& e) {
     EXPECT_THAT(e.what(),
-                testing::HasSubstr("this process may use " + std::to_string(usable_memory())));
+                ::testing::HasSubstr("this process may use " + std::to_string(usable_memory())));
   }
 }
 

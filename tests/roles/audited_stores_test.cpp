@@ -22,30 +22,29 @@ using ::testing::HasSubstr;
 using testing::Hostile;
 using testing::RunningStore;
 using testing::RunningTuner;
-using Json = nlohmann::json;
 
 class AuditedStores : public testing::HostileStoreTest {
  protected:
-  static Json ask(const Result<HttpResponse>& answer) {
+  static nlohmann::json ask(const Result<HttpResponse>& answer) {
     answer.status().or_throw();
     EXPECT_LT(answer->status, 400) << answer->body;
-    return Json::parse(answer->body);
+    return nlohmann::json::parse(answer->body);
   }
-  static Json job(const HttpClient& tuner) { return ask(tuner.get("/jobs/1")); }
-  static Json store_named(const HttpClient& tuner, const std::string& name) {
-    for (const Json& s : ask(tuner.get("/stores"))) {
+  static nlohmann::json job(const HttpClient& tuner) { return ask(tuner.get("/jobs/1")); }
+  static nlohmann::json store_named(const HttpClient& tuner, const std::string& name) {
+    for (const nlohmann::json& s : ask(tuner.get("/stores"))) {
       if (s.at("store") == name) return s;
     }
     return {};
   }
-  Json spec_of(const HttpClient& tuner) const {
+  nlohmann::json spec_of(const HttpClient& tuner) const {
     const std::string file = real_fs().read(at("base.onnx")).or_throw();
     const std::string model = to_hex(sha256(file));
     (void)ask(tuner.put("/models/" + model, file));
     JobSpec spec = fine_tuning(0);
     spec.stores = {};
     spec.model = model;
-    return Json::parse(spec.text());
+    return nlohmann::json::parse(spec.text());
   }
   // Rows of tenths, of whatever it is asked for, until `stop`.
   void lie(const std::atomic<bool>& stop) {
@@ -89,7 +88,7 @@ class AuditedStores : public testing::HostileStoreTest {
 };
 
 TEST_F(AuditedStores, OneWhoseFeaturesAreNotThoseOfOthersIsDrainedAndTheJobBeginsAnewWithoutIt) {
-  const Json calm = run(fine_tuning(2), "calm");
+  const nlohmann::json calm = run(fine_tuning(2), "calm");
   TunerConfig config = tuner("tuner");
   config.http = "127.0.0.1:0";
   std::atomic<bool> stop = false;
@@ -110,7 +109,7 @@ TEST_F(AuditedStores, OneWhoseFeaturesAreNotThoseOfOthersIsDrainedAndTheJobBegin
     const std::string why = job(tuner).at("message");
     EXPECT_THAT(why, HasSubstr("store evil makes other features than store "));
     EXPECT_THAT(why, HasSubstr("evil is drained, and ndtrain job resume 1 begins anew without it"));
-    const Json drained = store_named(tuner, "evil");
+    const nlohmann::json drained = store_named(tuner, "evil");
     EXPECT_EQ(drained.at("drained"), true);
     EXPECT_THAT(why, HasSubstr(drained.at("wrong_features").get<std::string>()));
     EXPECT_EQ(store_named(tuner, "a").at("wrong_features"), "");
@@ -119,7 +118,7 @@ TEST_F(AuditedStores, OneWhoseFeaturesAreNotThoseOfOthersIsDrainedAndTheJobBegin
 
     (void)ask(tuner.post("/jobs/1/resume", R"({"stores": ["a", "b"]})"));
     await([&] { return job(tuner).at("state") == "done"; });
-    const Json result = job(tuner).at("result");
+    const nlohmann::json result = job(tuner).at("result");
     EXPECT_EQ(result.at("train_photos"), calm.at("train_photos"));
     EXPECT_EQ(result.at("model_id"), calm.at("model_id")) << "no row of it was left";
   }

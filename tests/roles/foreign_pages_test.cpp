@@ -11,7 +11,6 @@ using namespace ndp;
 
 namespace {
 
-using Json = nlohmann::json;
 using support::Browser;
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -41,11 +40,13 @@ class ForeignPages : public testing::RoleAccess, public ::testing::WithParamInte
     browser_.emplace(std::vector<std::string>{"--host-resolver-rules=MAP *.test 127.0.0.1"});
     if (token_.empty()) return;
     const HttpResponse link = ask().post("/login", "").or_throw();
-    browser_->open(own() + Json::parse(link.body)["path"].get<std::string>());
+    browser_->open(own() + nlohmann::json::parse(link.body)["path"].get<std::string>());
     ASSERT_TRUE(browser_->await("document.title === 'ndtrain'"));
   }
   HttpClient ask() const { return client(tuner_->http(), token_); }
-  Json stores() const { return Json::parse(ask().get("/stores").or_throw().body); }
+  nlohmann::json stores() const {
+    return nlohmann::json::parse(ask().get("/stores").or_throw().body);
+  }
   std::string own() const { return "http://" + tuner_->http(); }
   static std::string port_of(const std::string& address) {
     return address.substr(address.rfind(':'));
@@ -61,7 +62,7 @@ class ForeignPages : public testing::RoleAccess, public ::testing::WithParamInte
   }
   // What a promise of the page comes to, with `tuner` for the Tuner's address; "none" after 5 s.
   std::string outcome(const std::string& promise) {
-    return browser_->value("(() => { const tuner = " + Json(own()).dump() +
+    return browser_->value("(() => { const tuner = " + nlohmann::json(own()).dump() +
                            "; return Promise.race([" + promise +
                            ", new Promise((r) => setTimeout(r, 5000, 'none'))]); })()");
   }
@@ -132,11 +133,11 @@ TEST_P(ForeignPages, ChangeNothing) {
                                       "{'Content-Type': 'application/json'}}"}) {
       EXPECT_THAT(outcome(answer_to(drain, options)), Not(HasSubstr("200"))) << options;
     }
-    browser_->value("navigator.sendBeacon(" + Json(own() + drain).dump() + ", '')");
+    browser_->value("navigator.sendBeacon(" + nlohmann::json(own() + drain).dump() + ", '')");
     // As a page of its own.
-    browser_->value(
-        "{const f = document.createElement('form'); f.action = " + Json(own() + drain).dump() +
-        "; f.method = 'post'; document.body.append(f); f.submit(); }");
+    browser_->value("{const f = document.createElement('form'); f.action = " +
+                    nlohmann::json(own() + drain).dump() +
+                    "; f.method = 'post'; document.body.append(f); f.submit(); }");
     EXPECT_TRUE(browser_->await("document.body?.innerText.includes('\"error\"')"));
     EXPECT_EQ(stores()[0]["drained"], false);
   }
@@ -201,7 +202,7 @@ TEST_F(SignedIn, ALinkOfTheProgramOpensTheDashboardAndSigningOutClosesIt) {
   testing::RunningTuner t(tuner_config(), devices_);
   const HttpResponse link = client(t.http(), ann).post("/login", "").or_throw();
   Browser b;
-  b.open("http://" + t.http() + Json::parse(link.body)["path"].get<std::string>());
+  b.open("http://" + t.http() + nlohmann::json::parse(link.body)["path"].get<std::string>());
   EXPECT_TRUE(b.await("document.querySelector('#live')?.textContent === 'live'"));
   EXPECT_EQ(b.value("location.pathname + location.search"), "/") << "the code is out of sight";
   EXPECT_EQ(b.value("document.cookie"), "") << "no script sees it";

@@ -14,6 +14,7 @@ namespace {
 
 using testing::decoded_by;
 using ::testing::HasSubstr;
+using testing::ended;
 using testing::hostile_config;
 using testing::is_stopped;
 
@@ -22,10 +23,6 @@ using testing::is_stopped;
   if ((pool).missing().find("the filter of system calls") != std::string::npos) { \
     GTEST_SKIP() << "the sandbox lacks here: " << (pool).missing();               \
   }
-
-int64_t ended(const DecoderPool& pool, WorkerEnd end) {
-  return pool.counts().ended[static_cast<size_t>(end)];
-}
 
 TEST(ConfinedDecoder, IsEndedWhereItAsksForWhatNoDecoderNeeds) {
   DecoderPool pool(hostile_config());

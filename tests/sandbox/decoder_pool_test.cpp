@@ -20,12 +20,9 @@ namespace {
 
 using testing::decoded_by;
 using ::testing::HasSubstr;
+using testing::ended;
 using testing::hostile_config;
 using testing::is_stopped;
-
-int64_t ended(const DecoderPool& pool, WorkerEnd end) {
-  return pool.counts().ended[static_cast<size_t>(end)];
-}
 
 std::string good_photo() { return testing::jpeg_of(testing::test_pattern(40, 30)); }
 

@@ -23,6 +23,11 @@ inline Result<Image> decoded_by(PhotoDecoder& decoder, const std::string& file,
   return decoder.decode(name, file, {}, nullptr, cost);
 }
 
+// How many of its workers have ended so.
+inline int64_t ended(const DecoderPool& pool, WorkerEnd end) {
+  return pool.counts().ended[static_cast<size_t>(end)];
+}
+
 inline bool is_stopped(const Status& s) {
   return s.code() == Code::kCorrupt && s.message().starts_with("its decoder was stopped: ");
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <iterator>
 
 #include "framework/core/json.h"
@@ -184,7 +185,7 @@ std::optional<HttpResponse> HttpRoutes::too_many(const HttpRequest& request) con
   HttpResponse later = http_error(
       429, fmt::format("{} asks more than {} times a second (--http-rate)",
                        of_token ? "the token of " + request.who : request.peer, protection_.rate));
-  later.headers["Retry-After"] = "1";
+  later.headers["Retry-After"] = fmt::format("{:.0f}", std::ceil(1 / protection_.rate));
   return later;
 }
 

@@ -24,6 +24,24 @@ using testing_cli::Outcome;
 
 class TokenVerbs : public testing_cli::ProgramTest {
  protected:
+  // Once the program that was started has said `pattern`, the port in it.
+  std::string port_said(const std::string& pattern) const {
+    std::smatch port;
+    std::string said;
+    for (int i = 0; i < 600; ++i) {
+      said = real_fs().read(at("err")).or_throw();
+      if (std::regex_search(said, port, std::regex(pattern))) return port[1].str();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    throw Error("it has not said ", pattern, ": ", said);
+  }
+  static void end(pid_t program) {
+    kill(program, SIGTERM);
+    int status = 0;
+    waitpid(program, &status, 0);
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+
   Outcome token(std::vector<std::string> words) const {
     words.insert(words.begin(), "token");
     words.insert(words.end(), {"--state", "state"});
@@ -121,6 +139,8 @@ TEST_F(TokenVerbs, ACertificateOfAStoreMayNameWhereItsHttpIs) {
               HasSubstr("--loopback all: there are own and open"));
   EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--http-tls", "1.1"}).err,
               HasSubstr("--http-tls 1.1: there are 1.2 and 1.3"));
+  EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--http-rate", "-1"}).err,
+              HasSubstr("--http-rate -1: a number of at least 0"));
 }
 
 TEST_F(TokenVerbs, OffLoopbackHttpNeedsTls) {
@@ -136,18 +156,11 @@ TEST_F(TokenVerbs, LetPeopleInToATunerWithTls) {
   const pid_t tuner = start({"tuner", "serve", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0",
                              "--http-cert", "certs/web-127.0.0.1.crt", "--http-key",
                              "certs/web-127.0.0.1.key", "--state", "state"});
-  std::smatch port;
-  std::string said;
-  for (int i = 0; i < 600; ++i) {
-    said = real_fs().read(at("err")).or_throw();
-    if (std::regex_search(said, port, std::regex("HTTPS on 0.0.0.0:([0-9]+)\n"))) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  ASSERT_FALSE(port.empty()) << said;
+  const std::string port = port_said("HTTPS on 0.0.0.0:([0-9]+)\n");
+  const std::string said = real_fs().read(at("err")).or_throw();
   EXPECT_THAT(said, HasSubstr("nobody has a token yet"));
   const std::vector<std::string> ls = {
-      "job",       "ls",          "--json", "--http", "https://127.0.0.1:" + port[1].str(),
-      "--http-ca", "certs/ca.crt"};
+      "job", "ls", "--json", "--http", "https://127.0.0.1:" + port, "--http-ca", "certs/ca.crt"};
   EXPECT_THAT(run(ls).err, HasSubstr("a token is needed"));
   std::string secret = token({"new", "ann"}).out;
   secret.pop_back();
@@ -156,17 +169,26 @@ TEST_F(TokenVerbs, LetPeopleInToATunerWithTls) {
   EXPECT_EQ(run(with).out, "[]\n");
   setenv("NDTRAIN_TOKEN", secret.c_str(), 1);
   EXPECT_EQ(run(ls).out, "[]\n");
-  EXPECT_THAT(run({"model", "rollback", "--http", "https://127.0.0.1:" + port[1].str(), "--http-ca",
-                   "certs/ca.crt"})
-                  .err,
-              HasSubstr("needs the role operator; the token of ann has viewer"));
+  EXPECT_THAT(
+      run({"model", "rollback", "--http", "https://127.0.0.1:" + port, "--http-ca", "certs/ca.crt"})
+          .err,
+      HasSubstr("needs the role operator; the token of ann has viewer"));
   unsetenv("NDTRAIN_TOKEN");
-  EXPECT_THAT(run({"job", "ls", "--http", "https://127.0.0.1:" + port[1].str()}).err,
+  EXPECT_THAT(run({"job", "ls", "--http", "https://127.0.0.1:" + port}).err,
               HasSubstr("certificate does not do"));
-  kill(tuner, SIGTERM);
-  int status = 0;
-  waitpid(tuner, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  end(tuner);
+}
+
+TEST_F(TokenVerbs, ATokenMayAskSoManyTimesASecond) {
+  const pid_t tuner = start({"tuner", "serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                             "--http-rate", "0.01", "--state", "state"});
+  const std::string http = "127.0.0.1:" + port_said("HTTP on 127.0.0.1:([0-9]+)\n");
+  std::string secret = token({"new", "ann"}).out;
+  secret.pop_back();
+  const std::vector<std::string> ls = {"job", "ls", "--json", "--http", http, "--token", secret};
+  EXPECT_EQ(run(ls).out, "[]\n");
+  EXPECT_THAT(run(ls).err, HasSubstr("the token of ann asks more than 0.01 times a second"));
+  end(tuner);
 }
 
 }  // namespace

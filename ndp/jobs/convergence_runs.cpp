@@ -57,8 +57,7 @@ std::optional<double> ConvergenceRuns::loss(int64_t batch, double drop, const Pl
   config.how.trainer.batch = batch;
   config.how.trainer.shards = ranks;
   config.how.ranks.one_cache = true;
-  config.how.slow_link =
-      SlowLinkConfig{.method = method_of({.sync = "sparse", .options = sync})};
+  config.how.slow_link = SlowLinkConfig{.method = method_of({.sync = "sparse", .options = sync})};
   const auto count = static_cast<size_t>(ranks);
   auto transports = memory_transports(ranks);
   std::vector<std::exception_ptr> failed(count);

@@ -199,7 +199,8 @@ TEST(Attention, LengthsOfImagesAreMasks) {
     const std::vector<float> by_place = {0, 0, kOut, 0, 0, 0, 0, kOut, kOut, 0, 0, kOut};
     add_floats(m, "of_lengths", {2, 1, 1, 3}, two_of_three);
     add_floats(m, "of_places", {2, 1, 2, 3}, by_place);
-    while (static_cast<size_t>(attention_node(m).input_size()) < at) attention_node(m).add_input("");
+    while (static_cast<size_t>(attention_node(m).input_size()) < at)
+      attention_node(m).add_input("");
     attention_node(m).add_input(input);
     if (causal) set_int(attention_node(m), "is_causal", 1);
     return run_model(import_proto(m), in)[0].to_doubles();

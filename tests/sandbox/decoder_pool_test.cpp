@@ -19,8 +19,8 @@ namespace ndtrain::ndp {
 namespace {
 
 using testing::decoded_by;
-using ::testing::HasSubstr;
 using testing::ended;
+using ::testing::HasSubstr;
 using testing::hostile_config;
 using testing::is_stopped;
 

@@ -12,10 +12,10 @@
 #include "framework/train/trainer.h"
 #include "ndp/jobs/best_metric.h"
 #include "ndp/jobs/sampling.h"
+#include "ndp/jobs/slow_link_spec.h"
 #include "ndp/jobs/view_rule.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/photos/augment.h"
-#include "ndp/jobs/slow_link_spec.h"
 #include "tuner/jobs/store_choice.h"
 
 namespace ndtrain::tuner {

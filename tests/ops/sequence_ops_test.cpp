@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Pointwise;
 using Doubles = std::vector<double>;
 
-auto about(const Doubles& expected) { return Pointwise(DoubleNear(2e-6), expected); }
+auto near_to(const Doubles& expected) { return Pointwise(DoubleNear(2e-6), expected); }
 
 // -2 k, -k, 0, k, 2 k, over and over.
 Given ramp(const Shape& shape, double k) {
@@ -33,18 +33,18 @@ std::vector<Given> two_steps(int64_t gates) {
 }
 
 TEST(Recurrent, CellsEqualOnnxsReference) {
-  EXPECT_THAT(output_of("RNN", two_steps(1)), about({-0.664037, -0.291313, 0.619305, 0.237136}));
-  EXPECT_THAT(output_of("GRU", two_steps(3)), about({0.381815, -0.428839, -0.035529, -0.111657}));
+  EXPECT_THAT(output_of("RNN", two_steps(1)), near_to({-0.664037, -0.291313, 0.619305, 0.237136}));
+  EXPECT_THAT(output_of("GRU", two_steps(3)), near_to({0.381815, -0.428839, -0.035529, -0.111657}));
   EXPECT_THAT(output_of("GRU", two_steps(3), {{"linear_before_reset", int64_t{1}}}),
-              about({0.427414, -0.418245, 0.005541, -0.079638}));
+              near_to({0.427414, -0.418245, 0.005541, -0.079638}));
   const auto lstm = outputs_of("LSTM", two_steps(4), {}, 3);
-  EXPECT_THAT(lstm[0], about({-0.02944, -0.050906, 0.092353, -0.071283}));
-  EXPECT_THAT(lstm[1], about({0.092353, -0.071283}));
-  EXPECT_THAT(lstm[2], about({0.207099, -0.168518}));
+  EXPECT_THAT(lstm[0], near_to({-0.02944, -0.050906, 0.092353, -0.071283}));
+  EXPECT_THAT(lstm[1], near_to({0.092353, -0.071283}));
+  EXPECT_THAT(lstm[2], near_to({0.207099, -0.168518}));
   std::vector<Given> peeping = two_steps(4);
   for (int k = 0; k < 3; ++k) peeping.push_back(Given::absent());
   peeping.push_back(ramp({1, 6}, 0.5));
-  EXPECT_THAT(output_of("LSTM", peeping), about({-0.02944, -0.049941, 0.095248, -0.069387}));
+  EXPECT_THAT(output_of("LSTM", peeping), near_to({-0.02944, -0.049941, 0.095248, -0.069387}));
 }
 
 // tanh(x + h / 2) over 1, 2, 3, of which the second image has two.
@@ -56,8 +56,8 @@ TEST(Recurrent, AShorterSequenceEndsInItsState) {
                                  Given(DType::kI32, {2}, {3, 2})};
   const double r3 = std::tanh(3), r2 = std::tanh(2 + r3 / 2), r1 = std::tanh(1 + r2 / 2);
   const auto y = outputs_of("RNN", in, {{"direction", "bidirectional"}}, 2);
-  EXPECT_THAT(y[0], about({a, a, r1, first, b, b, r2, second, c, 0, r3, 0}));
-  EXPECT_THAT(y[1], about({c, b, r1, first}));
+  EXPECT_THAT(y[0], near_to({a, a, r1, first, b, b, r2, second, c, 0, r3, 0}));
+  EXPECT_THAT(y[1], near_to({c, b, r1, first}));
 }
 
 TEST(Recurrent, RefusesWhatDoesNotFit) {
@@ -87,8 +87,8 @@ TEST(LinearAttention, KeepsAndCorrectsWhatKeysStandFor) {
   const auto y = outputs_of(
       "LinearAttention",
       {keys, keys, Given({1, 2, 1}, {4, 8}), Given::absent(), Given::absent(), rate}, delta, 2);
-  EXPECT_THAT(y[0], about({4, 6}));
-  EXPECT_THAT(y[1], about({6, 0}));
+  EXPECT_THAT(y[0], near_to({4, 6}));
+  EXPECT_THAT(y[1], near_to({6, 0}));
   EXPECT_THAT(why_not("LinearAttention", {keys, keys, keys}, delta),
               HasSubstr("update_rule delta has no decay and needs beta"));
   Attrs gated = delta;
@@ -96,7 +96,7 @@ TEST(LinearAttention, KeepsAndCorrectsWhatKeysStandFor) {
   const Given decay({1, 2, 1}, {0, std::log(0.5)});
   EXPECT_THAT(output_of("LinearAttention",
                         {keys, keys, Given({1, 2, 1}, {4, 8}), Given::absent(), decay}, gated),
-              about({4, 10}));
+              near_to({4, 10}));
 }
 
 TEST(CausalConv, LooksBackIntoTheState) {
@@ -147,7 +147,7 @@ TEST(Mod, TakesTheSignOfTheDivisorOrOfTheDividend) {
       b({4}, {2.1, -3.4, 8, std::numeric_limits<double>::infinity()});
   EXPECT_THAT(output_of("Mod", {a, b}), ElementsAre(DoubleNear(2, 1e-9), DoubleNear(-3, 1e-9), 5,
                                                     std::numeric_limits<double>::infinity()));
-  EXPECT_THAT(output_of("Mod", {a, b}, {{"fmod", int64_t{1}}}), about({-0.1, 0.4, 5, -3}));
+  EXPECT_THAT(output_of("Mod", {a, b}, {{"fmod", int64_t{1}}}), near_to({-0.1, 0.4, 5, -3}));
   const Given zero(DType::kI32, {1}, {0});
   EXPECT_THAT(output_of("Mod", {Given(DType::kI32, {1}, {7}), zero}), ElementsAre(0));
 }

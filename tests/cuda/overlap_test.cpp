@@ -23,8 +23,8 @@ namespace {
 
 using testing::cpu;
 
-constexpr int64_t kSide = 16, kBatch = 4;
-constexpr size_t kRowBytes = 3 * kSide * kSide * sizeof(float);
+constexpr int64_t kOverlapSide = 16, kBatch = 4;
+constexpr size_t kRowBytes = 3 * kOverlapSide * kOverlapSide * sizeof(float);
 
 // From pinned memory; the zeros with which memory begins come from elsewhere.
 std::vector<fake::Call> copies_up(size_t bytes) {
@@ -42,7 +42,8 @@ class CudaOverlap : public testing::OnFakes {
     return {[this](int64_t n) { return graph(n); }, device, most};
   }
   Tensor rows(int64_t n, uint64_t seed) const {
-    const Tensor from = testing::random_tensor({DType::kF32, {n, 3, kSide, kSide}}, seed, "rows");
+    const Tensor from =
+        testing::random_tensor({DType::kF32, {n, 3, kOverlapSide, kOverlapSide}}, seed, "rows");
     Tensor t = host_tensor(device_, from.type());
     std::memcpy(t.mutable_data(), from.data(), from.bytes());
     return t;
@@ -54,7 +55,7 @@ class CudaOverlap : public testing::OnFakes {
     for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4);
   }
 
-  const Model net_ = build_model("tinynet", {.classes = 3, .img_size = kSide});
+  const Model net_ = build_model("tinynet", {.classes = 3, .img_size = kOverlapSide});
   const Device device_{cuda(), {.deterministic = true}};
 };
 
@@ -208,7 +209,7 @@ class Photos {
 // A feature's numbers per photo; on_batch sees the number of the batch.
 std::vector<std::vector<double>> infer(BatchPlans& network, Photos& photos,
                                        const std::function<void(int)>& on_batch = {}) {
-  Engine engine(network, {.img_size = kSide, .resize = 20}, {.batch = kBatch});
+  Engine engine(network, {.img_size = kOverlapSide, .resize = 20}, {.batch = kBatch});
   std::vector<std::vector<double>> features;
   int batches = 0;
   engine.run(
@@ -227,7 +228,7 @@ std::vector<std::vector<double>> infer(BatchPlans& network, Photos& photos,
 }
 
 TEST_F(CudaOverlap, TheEngineCopiesABatchFromPinnedBuffersWhileTheOneBeforeComputes) {
-  constexpr size_t kBatches = 7, kBytes = kBatch * 3 * kSide * kSide;
+  constexpr size_t kBatches = 7, kBytes = kBatch * 3 * kOverlapSide * kOverlapSide;
   Photos photos(kBatch * kBatches), again(kBatch * kBatches);
   BatchPlans there = plans(device_), here = plans(cpu());
   // Once the third batch behind one is being made, the two before it are ready.
@@ -252,7 +253,7 @@ TEST_F(CudaOverlap, TheEngineTakesNoMemoryForOneMoreBatch) {
   infer(there, photos, [&](int batch) {
     if (batch == 4) fake::forget_calls();  // every buffer was filled, both streams recorded
   });
-  EXPECT_FALSE(copies_up(kBatch * 3 * kSide * kSide).empty());
+  EXPECT_FALSE(copies_up(kBatch * 3 * kOverlapSide * kOverlapSide).empty());
   for (const char* call : {"cudaMalloc", "cudaHostAlloc", "cudaEventCreate", "cudaStreamCreate"}) {
     EXPECT_EQ(fake::count(call), 0U) << call;
   }

@@ -43,14 +43,19 @@ void refuse_what_is_of_others(const Args& args, const std::string& asked) {
 
 namespace {
 
+// By somebody; some have a default for other exchanges.
+bool is_said(const Args& args, const std::string& flag) {
+  return args.given(flag) && args.has(flag);
+}
+
 void read(const Args& args, const std::string& flag, std::optional<std::string>& field) {
-  if (args.has(flag)) field = args.text(flag);
+  if (is_said(args, flag)) field = args.text(flag);
 }
 void read(const Args& args, const std::string& flag, std::optional<double>& field) {
-  if (args.has(flag)) field = args.number(flag);
+  if (is_said(args, flag)) field = args.number(flag);
 }
 void read(const Args& args, const std::string& flag, std::optional<int64_t>& field) {
-  if (args.has(flag)) field = args.integer(flag);
+  if (is_said(args, flag)) field = args.integer(flag);
 }
 void read(const Args& args, const std::string& flag, bool& field) { field = args.on(flag); }
 // Each may be more than one, between commas.

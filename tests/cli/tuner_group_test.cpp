@@ -178,7 +178,7 @@ TEST_F(TunerGroupVerbs, BatchesAndDropFollowWhatTunersAndLinksTake) {
   EXPECT_THAT(refused(asked), HasSubstr("c.txt, line 1: "));
   write_profile("m");
   EXPECT_THAT(refused(with(asked, {"--largest-batch", "25"})),
-              HasSubstr("job: largest_batch 25: from 1 to 24"));
+              HasSubstr("job: largest_batch 25: 1 to 24"));
   EXPECT_THAT(refused(with(sparse, {"--controller"})), HasSubstr("--convergence"));
   EXPECT_THAT(refused(with(sparse, {"--dry-run"})), HasSubstr("--dry-run of a fine-tuning is of"));
   EXPECT_THAT(refused(with(sparse, {"--convergence", "c.txt"})),
@@ -308,7 +308,7 @@ TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
   EXPECT_THAT(with({"--tuners", "2", "--sync", "sparse", "--inner-steps", "5"}),
               HasSubstr("inner_steps 5 with sync sparse: it is of sync local, diloco"));
   EXPECT_THAT(with({"--tuners", "2", "--wire-dtype", "f16"}),
-              HasSubstr("wire_dtype \"f16\" with sync ddp: it is of sync sparse"));
+              HasSubstr("wire_dtype f16 with sync ddp: it is of sync sparse"));
   EXPECT_THAT(with({"--tuners", "2", "--sync", "topk"}),
               HasSubstr("which elements of a gradient travel"));
   EXPECT_THAT(with({"--tuners", "2", "--parallel", "tensor"}),

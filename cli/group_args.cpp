@@ -63,7 +63,7 @@ void read_group(const Args& args, Fs& fs, Json& job) {
   job["tuners"] = args.integer("tuners");
   job["sync"] = args.text("sync");
   if (args.has("shards")) job["shards"] = args.integer("shards");
-  tuner::add_slow_link(job, slow_link_spec_of(args));
+  tuner::add_slow_link(job, slow_link_spec_of(args, /*with_shared=*/true));
   read_job_rates(args, fs, job);
   const std::string how = args.text("parallel");
   if (how == "dp") {

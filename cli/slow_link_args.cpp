@@ -83,12 +83,13 @@ void declare_slow_link(ArgsSpec& args) {
       "N");
 }
 
-SlowLinkSpec slow_link_spec_of(const Args& args) {
+SlowLinkSpec slow_link_spec_of(const Args& args, bool with_shared) {
   SlowLinkSpec spec;
-  for_each_setting(spec, [&args](const std::string& key, auto& field, std::string_view /*of*/) {
+  for_each_setting(spec, [&](const std::string& key, auto& field, std::string_view /*of*/) {
     std::string flag = key;
     std::ranges::replace(flag, '_', '-');
-    if (key != "convergence") read(args, flag, field);
+    const bool shared = key == "staleness" || key == "drain_every" || key == "wire_dtype";
+    if (key != "convergence" && (with_shared || !shared)) read(args, flag, field);
   });
   return spec;
 }
@@ -97,14 +98,9 @@ std::optional<SlowLinkChoice> slow_link_of(const Args& args, Fs& fs, const std::
                                            const TrainerConfig& trainer) {
   const std::string sync = args.text("sync");
   const SettingNames names = SettingNames::flags();
-  SlowLinkSpec spec = slow_link_spec_of(args);
   const bool asked = is_slow_link(sync);
-  if (asked) {
-    refuse_what_is_of_others(args, "--sync " + sync);
-  } else {  // which have these, too
-    spec.staleness = spec.drain_every = std::nullopt;
-    spec.wire_dtype = std::nullopt;
-  }
+  SlowLinkSpec spec = slow_link_spec_of(args, asked);
+  if (asked) refuse_what_is_of_others(args, "--sync " + sync);
   try {
     refuse_slow_link_settings(spec, sync, names);
   } catch (const Error& e) {

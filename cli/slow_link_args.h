@@ -20,8 +20,9 @@ void declare_slow_link(ArgsSpec& args);
 using ndp::is_slow_link;
 bool is_slow_link(const Args& args);  // its --sync
 
-// What was asked for, but --convergence, which is a file.
-SlowLinkSpec slow_link_spec_of(const Args& args);
+// What was asked for, but --convergence, which is a file. `with_shared`: also by --staleness,
+// --drain-every and --wire-dtype, which ndtrain train has for other exchanges, too.
+SlowLinkSpec slow_link_spec_of(const Args& args, bool with_shared);
 
 // What other exchanges can do and these do not: throws UsageError where `asked`, flags as they are
 // given, come with it.

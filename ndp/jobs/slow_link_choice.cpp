@@ -27,14 +27,15 @@ bool has_word(std::string_view list, std::string_view word) {
   return false;
 }
 
-// What was asked for, behind its name; of a profile, the first words.
+// What was asked for, behind its name; of a profile, its first line.
 std::string text_of(bool /*on*/) { return ""; }
 std::string text_of(const std::vector<std::string>& field) {
   return fmt::format(" {}", fmt::join(field, ", "));
 }
 template <typename T>
 std::string text_of(const std::optional<T>& field) {
-  return fmt::format(" {:.60}", fmt::format("{}", *field));
+  const std::string text = fmt::format("{}", *field);
+  return fmt::format(" {:.60}", text.substr(0, text.find('\n')));
 }
 
 // What another method has instead of a setting, if anything.

@@ -172,7 +172,7 @@ TEST(SlowLinkSpec, OfAControllerThatCannotBeIsRefusedWithTheRemedy) {
       {R"("sync":"sparse","largest_batch":4)", "job: largest_batch without controller"},
       {R"("sync":"ddp","controller":true)", "job: controller with sync ddp: it is of sync spar"},
       {R"("sync":"diloco","convergence":)" + profile(),
-       "reference_batc with sync diloco: it is of"},
+       "job: convergence ndtrain-convergence-1 with sync diloco: it is of"},
       {R"("dry_run":true)", "of a fine-tuning with controller"},
       {R"("sync":"sparse","dry_run":true)", "of a fine-tuning with controller"},
       {controlled(R"(,"tuners":1)"), "job: sync sparse: it is between Tuners; take tuners 2"},

@@ -432,7 +432,8 @@ void HostileTuner::publish_no_model() {
     (void)evil.await([](const auto& f) { return f.has_in_force(); });
     await([&] {
       const std::string said = real_fs().read(at("log.txt")).or_throw();
-      return said.find("uploads go on with version 0: the next one cannot run here") != said.npos;
+      return said.find("uploads go on with version 0: the next one cannot run here") !=
+             std::string::npos;
     });
   });
 }

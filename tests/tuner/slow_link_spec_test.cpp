@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/json.h"
+#include "framework/core/limits.h"
 #include "framework/sparse/control/convergence_profile.h"
 #include "ndp/jobs/slow_link_method.h"
+#include "tuner/jobs/job_spec.h"
 #include "tuner/jobs/slow_link_job.h"
 
 namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::HasSubstr;

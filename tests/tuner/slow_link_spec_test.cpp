@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 JobSpec spec_of(const std::string& more) {
-  const std::string tuners = more.find("\"tuners\"") == more.npos ? "\"tuners\":2," : "";
+  const std::string tuners = more.find("\"tuners\"") == std::string::npos ? "\"tuners\":2," : "";
   return parse_job_spec("{\"model\":\"" + std::string(64, 'a') + "\"," + tuners + more + "}");
 }
 

@@ -12,8 +12,8 @@
 #include <span>
 #include <string>
 
-#include "ndp/sandbox/box_channel.h"
 #include "ndp/sandbox/confinement.h"
+#include "ndp/sandbox/worker_channel.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -24,13 +24,14 @@ std::span<const std::byte> bytes_in(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-bool refuse(BoxChannel& channel, const Status& why) {
-  return channel.send_all({.kind = BoxRecord::kRefusal, .code = static_cast<uint32_t>(why.code())},
-                          bytes_in(std::string_view(why.message()).substr(0, kRefusalBytes)), {});
+bool refuse(WorkerChannel& channel, const Status& why) {
+  return channel.send_all(
+      {.kind = WorkerRecord::kRefusal, .code = static_cast<uint32_t>(why.code())},
+      bytes_in(std::string_view(why.message()).substr(0, kRefusalBytes)), {});
 }
 
 // None: the whole photo.
-std::optional<Preprocess> crop_of(const BoxRecord& photo) {
+std::optional<Preprocess> crop_of(const WorkerRecord& photo) {
   if (photo.crop == 0) return std::nullopt;
   return Preprocess{.img_size = photo.img_size,
                     .resize = photo.resize,
@@ -38,7 +39,7 @@ std::optional<Preprocess> crop_of(const BoxRecord& photo) {
                     .squash = photo.squash != 0};
 }
 
-Result<Image> decoded(PhotoDecoder& decoder, const BoxRecord& photo, std::string_view file,
+Result<Image> decoded(PhotoDecoder& decoder, const WorkerRecord& photo, std::string_view file,
                       PhotoCost& cost) {
   const std::optional<Preprocess> crop = crop_of(photo);
   const std::string name = std::string("photo") + photo.extension;
@@ -53,7 +54,7 @@ Result<Image> decoded(PhotoDecoder& decoder, const BoxRecord& photo, std::string
 }
 
 // False: the other end is gone.
-bool serve_photo(BoxChannel& channel, PhotoDecoder& decoder, const BoxRecord& photo) {
+bool serve_photo(WorkerChannel& channel, PhotoDecoder& decoder, const WorkerRecord& photo) {
   std::string whole;  // where it does not fit the window
   std::string_view file(reinterpret_cast<const char*>(channel.window().data()), photo.part);
   if (photo.part < photo.total) {
@@ -64,7 +65,7 @@ bool serve_photo(BoxChannel& channel, PhotoDecoder& decoder, const BoxRecord& ph
   PhotoCost cost;
   const Result<Image> image = decoded(decoder, photo, file, cost);
   if (!image.ok()) return refuse(channel, image.status());
-  return channel.send_all({.kind = BoxRecord::kImage,
+  return channel.send_all({.kind = WorkerRecord::kImage,
                            .width = image->width,
                            .height = image->height,
                            .warnings = cost.warnings,
@@ -90,16 +91,16 @@ void keep_memory() {
 }  // namespace
 
 int serve_decoding(PhotoDecoder& decoder) {
-  void* window = mmap(nullptr, kBoxWindow, PROT_READ | PROT_WRITE, MAP_SHARED, kWorkerWindow, 0);
+  void* window = mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED, kWorkerWindow, 0);
   if (window == MAP_FAILED) {
     std::fputs("ndtrain: decode-worker is a part of `ndtrain pipestore serve`, which starts it\n",
                stderr);
     return kFailed;
   }
   close(kWorkerWindow);
-  BoxChannel channel(kWorkerSocket, static_cast<std::byte*>(window));
-  const std::optional<BoxRecord> limits = channel.receive();
-  if (!limits || limits->kind != BoxRecord::kLimits) return kFailed;
+  WorkerChannel channel(kWorkerSocket, static_cast<std::byte*>(window));
+  const std::optional<WorkerRecord> limits = channel.receive();
+  if (!limits || limits->kind != WorkerRecord::kLimits) return kFailed;
   load_decoders();
   keep_memory();
   const Result<Confinement> is = confine(kWorkerSocket, {.memory = limits->memory,
@@ -112,15 +113,15 @@ int serve_decoding(PhotoDecoder& decoder) {
   }
   std::string missing;
   for (const std::string& m : is->missing) missing += (missing.empty() ? "" : ", ") + m;
-  if (!channel.send_all({.kind = BoxRecord::kReady,
+  if (!channel.send_all({.kind = WorkerRecord::kReady,
                          .filter = is->filter,
                          .landlock = static_cast<uint32_t>(is->landlock),
                          .limited = is->memory},
                         bytes_in(missing), {})) {
     return kFailed;
   }
-  while (const std::optional<BoxRecord> next = channel.receive()) {
-    if (next->kind != BoxRecord::kPhoto || !serve_photo(channel, decoder, *next)) return kFailed;
+  while (const std::optional<WorkerRecord> next = channel.receive()) {
+    if (next->kind != WorkerRecord::kPhoto || !serve_photo(channel, decoder, *next)) return kFailed;
   }
   return kOk;
 }

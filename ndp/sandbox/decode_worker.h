@@ -7,7 +7,7 @@
 namespace ndtrain::ndp {
 
 // What a program is called with to be a decode worker, and where it finds its end of the socket and
-// the window then (box_channel.h).
+// the window then (worker_channel.h).
 inline constexpr std::string_view kDecodeWorker = "decode-worker";
 inline constexpr int kWorkerSocket = 3, kWorkerWindow = 4;
 

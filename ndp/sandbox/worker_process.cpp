@@ -35,7 +35,7 @@ Status failed(const char* what, int error) {
 int make_window() {
   const int fd = memfd_create("ndtrain-window", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return fd;
-  if (ftruncate(fd, static_cast<off_t>(kBoxWindow)) == 0 &&
+  if (ftruncate(fd, static_cast<off_t>(kWindowBytes)) == 0 &&
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
     return fd;
   }
@@ -82,7 +82,7 @@ int spawn_worker(const std::string& program, int socket, int window, pid_t& pid)
   return error;
 }
 
-bool is_sensible(const BoxRecord& image, const Preprocess* crop) {
+bool is_sensible(const WorkerRecord& image, const Preprocess* crop) {
   if (image.width < 1 || image.height < 1 || image.width > limits::kPhotoSide ||
       image.height > limits::kPhotoSide ||
       int64_t{image.width} * image.height > limits::kPhotoPixels) {
@@ -104,8 +104,9 @@ bool is_refusal(uint32_t code) {
   return false;
 }
 
-BoxRecord record_of(const std::string& name, const DecodeOptions& options, const Preprocess* crop) {
-  BoxRecord r{.kind = BoxRecord::kPhoto, .min_shorter_side = options.min_shorter_side};
+WorkerRecord record_of(const std::string& name, const DecodeOptions& options,
+                       const Preprocess* crop) {
+  WorkerRecord r{.kind = WorkerRecord::kPhoto, .min_shorter_side = options.min_shorter_side};
   const std::string extension = extension_of(name);
   if (extension.size() < sizeof r.extension) {  // longer ones are no format's
     std::memcpy(r.extension, extension.data(), extension.size());
@@ -147,7 +148,7 @@ WorkerProcess::WorkerProcess(const Config& config, int socket, std::byte* window
 WorkerProcess::~WorkerProcess() {
   if (pid_ > 0) kill(pid_, SIGKILL);
   reap();
-  munmap(window_, kBoxWindow);
+  munmap(window_, kWindowBytes);
 }
 
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const Config& config) {
@@ -166,17 +167,18 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(const Config& config
   const Descriptor theirs_low(ends[1]), theirs(moved_up(ends[1])), window_low(make_window());
   const Descriptor window(window_low ? moved_up(window_low.get()) : -1);
   void* mapped =
-      window ? mmap(nullptr, kBoxWindow, PROT_READ | PROT_WRITE, MAP_SHARED, window.get(), 0)
+      window ? mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED, window.get(), 0)
              : MAP_FAILED;
   const int why = errno;
   pid_t pid = 0;
   if (!theirs || mapped == MAP_FAILED) {
     close(ends[0]);
-    return failed("its window", why);
+    if (mapped != MAP_FAILED) munmap(mapped, kWindowBytes);
+    return failed("its socket and its window", why);
   }
   if (const int error = spawn_worker(config.program, theirs.get(), window.get(), pid); error != 0) {
     close(ends[0]);
-    munmap(mapped, kBoxWindow);
+    munmap(mapped, kWindowBytes);
     return failed(config.program.c_str(), error);
   }
   return std::unique_ptr<WorkerProcess>(
@@ -185,14 +187,14 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(const Config& config
 
 Status WorkerProcess::begin() {
   const auto deadline = std::chrono::steady_clock::now() + config_.deadline;
-  const bool told = channel_.send({.kind = BoxRecord::kLimits,
+  const bool told = channel_.send({.kind = WorkerRecord::kLimits,
                                    .memory = config_.limits.memory,
                                    .cpu_seconds = config_.limits.cpu_seconds,
                                    .filter = config_.limits.filter,
                                    .landlock = config_.limits.landlock});
-  const std::optional<BoxRecord> answer = told ? channel_.receive(deadline) : std::nullopt;
+  const std::optional<WorkerRecord> answer = told ? channel_.receive(deadline) : std::nullopt;
   const std::optional<std::string> text = answer ? text_of(*answer) : std::nullopt;
-  if (!text || answer->kind != BoxRecord::kReady) {
+  if (!text || answer->kind != WorkerRecord::kReady) {
     finish(deadline);
     return {Code::kIo, "a decode worker (" + config_.program + ") does not begin: " +
                            (text && !text->empty() ? *text : how_) + kWithout};
@@ -209,8 +211,8 @@ std::optional<Result<Image>> WorkerProcess::decode(const std::string& name, std:
                                                    const Preprocess* crop, PhotoCost& cost) {
   const auto deadline = std::chrono::steady_clock::now() + config_.deadline;
   ++photos_;
-  const BoxRecord photo = record_of(name, options, crop);
-  std::optional<BoxRecord> answer;
+  const WorkerRecord photo = record_of(name, options, crop);
+  std::optional<WorkerRecord> answer;
   if (channel_.send_all(photo, std::as_bytes(std::span(file)), deadline)) {
     answer = channel_.receive(deadline);
   }
@@ -220,15 +222,16 @@ std::optional<Result<Image>> WorkerProcess::decode(const std::string& name, std:
   return image;
 }
 
-std::optional<Result<Image>> WorkerProcess::image_of(const BoxRecord& answer,
+std::optional<Result<Image>> WorkerProcess::image_of(const WorkerRecord& answer,
                                                      const Preprocess* crop,
-                                                     BoxChannel::Time deadline, PhotoCost& cost) {
-  if (answer.kind == BoxRecord::kRefusal && is_refusal(answer.code)) {
+                                                     WorkerChannel::Time deadline,
+                                                     PhotoCost& cost) {
+  if (answer.kind == WorkerRecord::kRefusal && is_refusal(answer.code)) {
     const std::optional<std::string> why = text_of(answer);
     if (!why) return std::nullopt;
     return Status(static_cast<Code>(answer.code), *why);
   }
-  if (answer.kind != BoxRecord::kImage || !is_sensible(answer, crop)) return std::nullopt;
+  if (answer.kind != WorkerRecord::kImage || !is_sensible(answer, crop)) return std::nullopt;
   Image image(answer.width, answer.height);
   if (!channel_.receive_all(answer, std::as_writable_bytes(std::span(image.rgb)), deadline)) {
     return std::nullopt;
@@ -239,13 +242,13 @@ std::optional<Result<Image>> WorkerProcess::image_of(const BoxRecord& answer,
   return image;
 }
 
-std::optional<std::string> WorkerProcess::text_of(const BoxRecord& answer) {
+std::optional<std::string> WorkerProcess::text_of(const WorkerRecord& answer) {
   if (answer.part != answer.total || answer.total > kRefusalBytes) return std::nullopt;
   const auto* text = reinterpret_cast<const char*>(window_);
   return printable(std::string(text, answer.part), kRefusalBytes);
 }
 
-void WorkerProcess::finish(BoxChannel::Time deadline) {
+void WorkerProcess::finish(WorkerChannel::Time deadline) {
   const bool late = std::chrono::steady_clock::now() >= deadline;
   siginfo_t info{};
   // It may have closed its end and not have ended yet.

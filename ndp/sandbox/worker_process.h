@@ -13,8 +13,8 @@
 #include "framework/core/descriptor.h"
 #include "framework/core/status.h"
 #include "ndp/photos/photo_decoder.h"
-#include "ndp/sandbox/box_channel.h"
 #include "ndp/sandbox/confinement.h"
+#include "ndp/sandbox/worker_channel.h"
 
 namespace ndtrain::ndp {
 
@@ -59,17 +59,17 @@ class WorkerProcess {
   WorkerProcess(const Config& config, int socket, std::byte* window, pid_t pid);
   static Result<std::unique_ptr<WorkerProcess>> spawn(const Config& config);
   Status begin();
-  std::optional<Result<Image>> image_of(const BoxRecord& answer, const Preprocess* crop,
-                                        BoxChannel::Time deadline, PhotoCost& cost);
-  std::optional<std::string> text_of(const BoxRecord& answer);
-  void finish(BoxChannel::Time deadline);  // it answered nothing, or nonsense
+  std::optional<Result<Image>> image_of(const WorkerRecord& answer, const Preprocess* crop,
+                                        WorkerChannel::Time deadline, PhotoCost& cost);
+  std::optional<std::string> text_of(const WorkerRecord& answer);
+  void finish(WorkerChannel::Time deadline);  // it answered nothing, or nonsense
   void reap();
 
   const Config config_;
   const Descriptor socket_;
   std::byte* const window_;
   pid_t pid_;
-  BoxChannel channel_;
+  WorkerChannel channel_;
   Confinement confinement_;
   int64_t photos_ = 0;
   WorkerEnd end_ = WorkerEnd::kNone;

@@ -88,8 +88,8 @@ TEST(DecoderPool, LargePhotosComeInParts) {
     noise.rgb[i] = static_cast<uint8_t>(rng.bits(i));
   }
   const std::string file = testing::png_of(noise);
-  ASSERT_GT(file.size(), kBoxWindow);
-  ASSERT_GT(noise.rgb.size(), kBoxWindow);
+  ASSERT_GT(file.size(), kWindowBytes);
+  ASSERT_GT(noise.rgb.size(), kWindowBytes);
   const Result<Image> image = decoded_by(pool, file, "a.png");
   ASSERT_TRUE(image.ok()) << image.status().message();
   EXPECT_TRUE(image->rgb == noise.rgb);

@@ -20,8 +20,8 @@
 #include <thread>
 #include <vector>
 
-#include "ndp/sandbox/box_channel.h"
 #include "ndp/sandbox/decode_worker.h"
+#include "ndp/sandbox/worker_channel.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -46,7 +46,7 @@ Result<Image> take_memory(size_t bytes) {
 }
 
 // Answers by itself, past the code that serves.
-Result<Image> say(const BoxRecord& record) {
+Result<Image> say(const WorkerRecord& record) {
   (void)send(kWorkerSocket, &record, sizeof record, 0);
   while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
@@ -55,9 +55,9 @@ Result<Image> say_a_piece() {
   while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
-BoxRecord image_of(int32_t width, int32_t height, uint64_t total, uint32_t part) {
+WorkerRecord image_of(int32_t width, int32_t height, uint64_t total, uint32_t part) {
   return {
-      .kind = BoxRecord::kImage, .part = part, .total = total, .width = width, .height = height};
+      .kind = WorkerRecord::kImage, .part = part, .total = total, .width = width, .height = height};
 }
 
 std::string inherited() {
@@ -128,10 +128,10 @@ class HostileDecoder final : public PhotoDecoder {
       {"answer a wrong part", [] { return say(image_of(2, 2, 12, 0xffffffff)); }},
       {"answer no part", [] { return say(image_of(2, 2, 12, 0)); }},
       {"answer a success without pixels",
-       [] { return say({.kind = BoxRecord::kRefusal, .code = 0}); }},
+       [] { return say({.kind = WorkerRecord::kRefusal, .code = 0}); }},
       {"answer a long refusal",
        [] {
-         return say({.kind = BoxRecord::kRefusal,
+         return say({.kind = WorkerRecord::kRefusal,
                      .part = 1 << 30,
                      .total = 1 << 30,
                      .code = static_cast<uint32_t>(Code::kCorrupt)});

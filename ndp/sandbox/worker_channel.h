@@ -12,10 +12,10 @@
 
 namespace ndtrain::ndp {
 
-inline constexpr size_t kBoxWindow = size_t{16} << 20;  // bytes
-inline constexpr size_t kRefusalBytes = 1024;           // at most, of a message
+inline constexpr size_t kWindowBytes = size_t{16} << 20;  // bytes
+inline constexpr size_t kRefusalBytes = 1024;             // at most, of a message
 
-struct BoxRecord {
+struct WorkerRecord {
   enum Kind : uint32_t { kLimits = 1, kReady, kPhoto, kPart, kMore, kImage, kRefusal };
   uint32_t kind = 0;
   uint32_t part = 0;   // bytes in the window
@@ -42,24 +42,26 @@ struct BoxRecord {
 };
 
 // One end. A thread at a time.
-class BoxChannel {
+class WorkerChannel {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // Borrowed: a SOCK_SEQPACKET, and kBoxWindow bytes.
-  BoxChannel(int socket, std::byte* window) : socket_(socket), window_(window) {}
+  // Borrowed: a SOCK_SEQPACKET, and kWindowBytes bytes.
+  WorkerChannel(int socket, std::byte* window) : socket_(socket), window_(window) {}
 
   // False: the other end is gone.
-  bool send(const BoxRecord& record);
+  bool send(const WorkerRecord& record);
   // nullopt: it is gone, sent what is no record, or nothing until the deadline, if there is one.
-  std::optional<BoxRecord> receive(std::optional<Time> deadline = {});
+  std::optional<WorkerRecord> receive(std::optional<Time> deadline = {});
 
   // A record with bytes of any length behind it.
-  bool send_all(BoxRecord record, std::span<const std::byte> bytes, std::optional<Time> deadline);
+  bool send_all(WorkerRecord record, std::span<const std::byte> bytes,
+                std::optional<Time> deadline);
   // The bytes of a record that came, its total of which the caller has found sensible, into `to`.
-  bool receive_all(const BoxRecord& first, std::span<std::byte> to, std::optional<Time> deadline);
+  bool receive_all(const WorkerRecord& first, std::span<std::byte> to,
+                   std::optional<Time> deadline);
 
-  std::span<std::byte> window() const { return {window_, kBoxWindow}; }
+  std::span<std::byte> window() const { return {window_, kWindowBytes}; }
 
  private:
   const int socket_;

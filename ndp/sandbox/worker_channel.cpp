@@ -1,4 +1,4 @@
-#include "ndp/sandbox/box_channel.h"
+#include "ndp/sandbox/worker_channel.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -14,10 +14,10 @@ namespace {
 
 constexpr int64_t kLongestPoll = 1 << 30;  // ms
 
-static_assert(std::is_trivially_copyable_v<BoxRecord>);
+static_assert(std::is_trivially_copyable_v<WorkerRecord>);
 
 // Whether there is something to read, or an end, before the deadline.
-bool await(int socket, BoxChannel::Time deadline) {
+bool await(int socket, WorkerChannel::Time deadline) {
   while (true) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
@@ -31,7 +31,7 @@ bool await(int socket, BoxChannel::Time deadline) {
 
 }  // namespace
 
-bool BoxChannel::send(const BoxRecord& record) {
+bool WorkerChannel::send(const WorkerRecord& record) {
   ssize_t n = 0;
   do {
     n = ::send(socket_, &record, sizeof record, MSG_NOSIGNAL);
@@ -39,9 +39,9 @@ bool BoxChannel::send(const BoxRecord& record) {
   return n == sizeof record;
 }
 
-std::optional<BoxRecord> BoxChannel::receive(std::optional<Time> deadline) {
+std::optional<WorkerRecord> WorkerChannel::receive(std::optional<Time> deadline) {
   if (deadline && !await(socket_, *deadline)) return std::nullopt;
-  BoxRecord record;
+  WorkerRecord record;
   ssize_t n = 0;
   do {
     n = read(socket_, &record, sizeof record);
@@ -50,34 +50,34 @@ std::optional<BoxRecord> BoxChannel::receive(std::optional<Time> deadline) {
   return record;
 }
 
-bool BoxChannel::send_all(BoxRecord record, std::span<const std::byte> bytes,
-                          std::optional<Time> deadline) {
+bool WorkerChannel::send_all(WorkerRecord record, std::span<const std::byte> bytes,
+                             std::optional<Time> deadline) {
   record.total = bytes.size();
   while (true) {
-    const auto part = bytes.first(std::min(bytes.size(), kBoxWindow));
+    const auto part = bytes.first(std::min(bytes.size(), kWindowBytes));
     bytes = bytes.subspan(part.size());
     if (!part.empty()) std::memcpy(window_, part.data(), part.size());
     record.part = static_cast<uint32_t>(part.size());
     if (!send(record)) return false;
     if (bytes.empty()) return true;
-    const std::optional<BoxRecord> more = receive(deadline);
-    if (!more || more->kind != BoxRecord::kMore) return false;
-    record.kind = BoxRecord::kPart;
+    const std::optional<WorkerRecord> more = receive(deadline);
+    if (!more || more->kind != WorkerRecord::kMore) return false;
+    record.kind = WorkerRecord::kPart;
   }
 }
 
-bool BoxChannel::receive_all(const BoxRecord& first, std::span<std::byte> to,
-                             std::optional<Time> deadline) {
-  BoxRecord record = first;
+bool WorkerChannel::receive_all(const WorkerRecord& first, std::span<std::byte> to,
+                                std::optional<Time> deadline) {
+  WorkerRecord record = first;
   while (true) {
-    if (record.part > kBoxWindow || record.part > to.size()) return false;
+    if (record.part > kWindowBytes || record.part > to.size()) return false;
     if (record.part == 0 && !to.empty()) return false;
     if (record.part > 0) std::memcpy(to.data(), window_, record.part);
     to = to.subspan(record.part);
     if (to.empty()) return true;
-    if (!send({.kind = BoxRecord::kMore})) return false;
-    const std::optional<BoxRecord> next = receive(deadline);
-    if (!next || next->kind != BoxRecord::kPart) return false;
+    if (!send({.kind = WorkerRecord::kMore})) return false;
+    const std::optional<WorkerRecord> next = receive(deadline);
+    if (!next || next->kind != WorkerRecord::kPart) return false;
     record = *next;
   }
 }

@@ -169,7 +169,7 @@ struct Audited {
     while (!messages.empty()) {
       const auto [name, m] = messages.front();
       messages.pop_front();
-      if (name == held_up && m.has_wanted()) {
+      if (held_up.contains(name) && m.has_wanted()) {
         held_back.push_back(m);
         continue;
       }
@@ -197,7 +197,7 @@ struct Audited {
   RowIngest::Time now{0};
   std::vector<Store*> here;
   std::deque<std::pair<std::string, wire::ToStore>> messages;
-  std::string held_up;
+  std::set<std::string> held_up;
   std::vector<wire::ToStore> held_back;
   std::map<uint64_t, std::string> spool;
   std::vector<uint32_t> complete;
@@ -254,7 +254,7 @@ TEST(AuditedIngest, IsWhatFindsIt) {
 TEST(AuditedIngest, OfAStoreThatDoesNotAnswerGoesOnAfterAWhileAndSaysSo) {
   Store a("a", claims(0, 60)), mute("mute", claims(0, 60));
   Audited job(2);
-  job.held_up = "mute";
+  job.held_up = {"mute"};
   job.arrive({&a, &mute});
   EXPECT_FALSE(job.held_back.empty());
   EXPECT_EQ(job.spool.size(), job.ingest.manifest().size()) << "a is asked for all of it";
@@ -269,10 +269,21 @@ TEST(AuditedIngest, OfAStoreThatDoesNotAnswerGoesOnAfterAWhileAndSaysSo) {
   EXPECT_THAT(job.notes, Contains(HasSubstr("the features of mute are not compared")));
 }
 
+TEST(AuditedIngest, OfSeveralStoresThatDoNotAnswerNamesEach) {
+  Store a("a", claims(0, 60)), mute("mute", claims(0, 60)), te("te", claims(0, 60));
+  Audited job(3);
+  job.held_up = {"mute", "te"};
+  job.arrive({&a, &mute, &te});
+  job.take(job.ingest.tick(job.now));
+  job.now += RowIngest::kAuditPatience;
+  job.take(job.ingest.tick(job.now));
+  EXPECT_THAT(job.notes, Contains(HasSubstr("the features of mute, te are not compared")));
+}
+
 TEST(AuditedIngest, OfAStoreThatLeavesGoesOnWithoutIt) {
   Store a("a", claims(0, 60)), mute("mute", claims(0, 60));
   Audited job(2);
-  job.held_up = "mute";
+  job.held_up = {"mute"};
   job.arrive({&a, &mute});
   job.take(job.ingest.leave(job.now, "mute"));
   job.run();
@@ -284,10 +295,10 @@ TEST(AuditedIngest, OfAStoreThatLeavesGoesOnWithoutIt) {
 TEST(AuditedIngest, OfAStoreThatComesBackAsksForNothingTwice) {
   Store a("a", claims(0, 60)), b("b", claims(0, 100));
   Audited job(2);
-  job.held_up = "b";
+  job.held_up = {"b"};
   job.arrive({&a, &b});
   job.take(job.ingest.leave(job.now, "b"));
-  job.held_up = "";
+  job.held_up.clear();
   job.take(job.ingest.arrive(job.now, "b"));
   job.run();
   EXPECT_EQ(job.failed, "");

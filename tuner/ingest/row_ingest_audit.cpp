@@ -1,7 +1,9 @@
 // What stores answer of photos that are compared, and what comes of it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,17 +46,16 @@ bool RowIngest::audited(Actions& a) {
 void RowIngest::end_audit(Actions& a) {
   audit_since_.reset();
   const std::vector<std::string> names = stores();
-  std::string silent;
+  std::set<std::string> silent;
   for (const auto& [number, run] : audit_->pending()) {
     audit_->leave(number);
-    if (!silent.ends_with(names.at(number))) {
-      silent += (silent.empty() ? "" : ", ") + names.at(number);
-    }
+    silent.insert(names.at(number));
   }
   if (!silent.empty()) {
-    a.notes.push_back(fmt::format(
-        "the features of {} are not compared with others': no answer within {} s", silent,
-        std::chrono::duration_cast<std::chrono::seconds>(kAuditPatience).count()));
+    a.notes.push_back(
+        fmt::format("the features of {} are not compared with others': no answer within {} s",
+                    fmt::join(silent, ", "),
+                    std::chrono::duration_cast<std::chrono::seconds>(kAuditPatience).count()));
   }
   tell_finding(true, a);
   audit_.reset();
@@ -80,8 +81,7 @@ void RowIngest::tell_finding(bool last, Actions& a) {
     a.wrong->store = wrong;
     a.failed = fmt::format(
         "{}, and others agree with {}; {} is drained, and ndtrain job resume {} begins anew "
-        "without "
-        "it (ndtrain store drain {} --undo once its processor, disk and program are sound)",
+        "without it (ndtrain store drain {} --undo once its processor, disk and program are sound)",
         what, other, wrong, job, wrong);
   } else {
     a.failed = fmt::format(

@@ -11,8 +11,10 @@
 
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
+#include "ndp/http/browser_sessions.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 namespace {
 
@@ -69,7 +71,8 @@ int run_dashboard(Context& context, const Args& args) {
   const int64_t seconds = link.at("seconds");
   if (seconds > 0) {
     context.progress().say("good once, within " + std::to_string(seconds) +
-                           " s; then that browser is signed in for 12 hours");
+                           " s; then that browser is signed in for " +
+                           std::to_string(kBrowserSession.count()) + " hours");
   }
   const bool opened = !args.on("no-open") && has_screen() && open_in_browser(url);
   context.print({{"url", url}, {"seconds", seconds}, {"opened", opened}}, url + "\n");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "framework/core/log.h"
@@ -157,16 +156,7 @@ TEST_F(HostileRows, AreRefusedWithTheSessionTheyCameInAndTheJobIsDoneByTheOthers
   RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
   JobSpec spec = fine_tuning(3);
   spec.model = to_hex(daemon.add_model(at("base.onnx")));
-  Answers told;
-  std::thread evil([&] {
-    try {
-      told = mean_ill();
-    } catch (const std::exception& e) {
-      ADD_FAILURE() << e.what();
-    }
-  });
-  const nlohmann::json done = outcome(daemon, spec);
-  evil.join();
+  auto [done, told] = outcome_beside(daemon, spec, [&] { return mean_ill(); });
   log::to_file("");
   const std::map<std::string, std::string> expected = {
       {"a row of another width", "rows that were not asked for, or of another size"},

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -101,6 +102,26 @@ class HostileStoreTest : public RolesTest {
  protected:
   // What it did, and what it was told.
   using Answers = std::map<std::string, std::string>;
+
+  struct Beside {
+    nlohmann::json job;  // its outcome
+    Answers told;
+  };
+  // The job of the others, while a store means ill on a thread of its own.
+  Beside outcome_beside(TunerDaemon& daemon, const JobSpec& spec,
+                        const std::function<Answers()>& mean_ill) {
+    Answers told;
+    std::thread evil([&] {
+      try {
+        told = mean_ill();
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+      }
+    });
+    nlohmann::json job = outcome(daemon, spec);
+    evil.join();
+    return {std::move(job), std::move(told)};
+  }
 
   JobSpec fine_tuning(uint32_t stores) const {
     JobSpec s{.stores = stores, .deterministic = true};

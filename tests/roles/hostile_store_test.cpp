@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 #include <vector>
 
 #include "framework/core/log.h"
@@ -201,16 +200,7 @@ TEST_F(HostileStore, IsRefusedByNameAndTheOthersJobHasTheUndisturbedBytes) {
   RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
   JobSpec spec = fine_tuning(3);
   spec.model = to_hex(daemon.add_model(at("base.onnx")));
-  Answers told;
-  std::thread evil([&] {
-    try {
-      told = mean_ill();
-    } catch (const std::exception& e) {
-      ADD_FAILURE() << e.what();
-    }
-  });
-  const nlohmann::json disturbed = outcome(daemon, spec);
-  evil.join();
+  auto [disturbed, told] = outcome_beside(daemon, spec, [&] { return mean_ill(); });
   log::to_file("");
 
   const std::map<std::string, std::string> expected = {

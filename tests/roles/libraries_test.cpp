@@ -98,8 +98,7 @@ TEST_F(TwoLibraries, HaveTheirOwnLabelsOfEachTaskWhileJobsRunAndPhotosAreUploade
   const RunningStore* const stores[] = {&garden, &family};
   await([&] { return read(tuner.get("/stores")).size() == 2; });
   std::map<std::string, int> in_folder;  // by collection
-  for (const nlohmann::json& s : read(tuner.get("/stores")))
-    in_folder[s.at("collection")] = s.at("photos");
+  for (const auto& s : read(tuner.get("/stores"))) in_folder[s.at("collection")] = s.at("photos");
   EXPECT_EQ(in_folder["garden"] + in_folder["family"], kPhotos);
   say_moods();
 
@@ -353,8 +352,7 @@ TEST_F(LibrariesOfOneProcess, AreStoresOfTheirOwnThatShareHttpAndExtractors) {
   job(tuner, finetuning(tuner, "default", "family"));
   job(tuner, finetuning(tuner, "mood", "family"));
   for (const char* task : kTasks) {
-    const nlohmann::json made =
-        job(tuner, {{"kind", "relabel"}, {"task", task}, {"collection", "garden"}});
+    const auto made = job(tuner, {{"kind", "relabel"}, {"task", task}, {"collection", "garden"}});
     EXPECT_EQ(made.at("labelled"), kPhotos / 2);
   }
 

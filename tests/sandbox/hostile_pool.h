@@ -8,14 +8,7 @@
 namespace ndtrain::testing {
 using namespace ndp;
 
-inline DecoderPool::Config hostile_config() {
-  DecoderPool::Config config;
-  config.worker.program = NDT_HOSTILE_DECODER;
-  config.worker.limits.memory = int64_t{512} << 20;
-  config.worker.deadline = std::chrono::seconds(60);
-  config.workers = 1;
-  return config;
-}
+DecoderPool::Config hostile_config();
 
 inline Result<Image> decoded_by(PhotoDecoder& decoder, const std::string& file,
                                 const std::string& name = "a.jpg") {

@@ -18,6 +18,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
+// The page that was asked has gone, another one comes.
+struct Navigated : Error {
+  using Error::Error;
+};
+
 constexpr const char* kProgram = "/usr/bin/chromium";
 constexpr std::chrono::seconds kPatience{30};
 constexpr int kHears = 3, kSays = 4;  // the browser's own descriptors
@@ -163,7 +168,11 @@ nlohmann::json Browser::call(const std::string& method, const nlohmann::json& pa
       note(answer);
       continue;
     }
-    if (answer.contains("error")) throw Error(method, ": ", answer["error"].dump());
+    if (answer.contains("error")) {
+      const std::string error = answer["error"].dump();
+      if (error.find("navigated") != std::string::npos) throw Navigated(method, ": ", error);
+      throw Error(method, ": ", error);
+    }
     return answer["result"];
   }
 }
@@ -194,7 +203,11 @@ nlohmann::json Browser::value(const std::string& expression) {
 bool Browser::await(const std::string& expression) {
   const auto until = steady_clock::now() + kPatience;
   while (steady_clock::now() < until) {
-    if (value("Boolean(" + expression + ")") == true) return true;
+    try {
+      if (value("Boolean(" + expression + ")") == true) return true;
+    } catch (const Navigated&) {  // the next page is asked
+      continue;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return false;

@@ -28,7 +28,7 @@ class Browser {
   // The value of a JavaScript expression, awaited if it is a promise. Throws Error with what the
   // page throws.
   nlohmann::json value(const std::string& expression);
-  // Until the expression is true; false after half a minute.
+  // Until the expression is true, on whatever page is open by then; false after half a minute.
   bool await(const std::string& expression);
   void press(const std::string& key);  // "a", "Enter", …
   void type(const std::string& text);

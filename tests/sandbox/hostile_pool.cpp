@@ -1,0 +1,14 @@
+#include "tests/sandbox/hostile_pool.h"
+
+namespace ndtrain::testing {
+
+DecoderPool::Config hostile_config() {
+  DecoderPool::Config config;
+  config.worker.program = NDT_HOSTILE_DECODER;
+  config.worker.limits.memory = int64_t{512} << 20;
+  config.worker.deadline = std::chrono::seconds(60);
+  config.workers = 1;
+  return config;
+}
+
+}  // namespace ndtrain::testing

@@ -18,7 +18,8 @@ class FrozenStore : public testing_cli::SiteTest {
   }
 };
 
-TEST_F(FrozenStore, IsNoticedWithinTenSecondsAndTakenBack) {
+// How soon, tests/wire/silence_test.cpp holds.
+TEST_F(FrozenStore, IsNoticedAndTakenBack) {
   draw_photos(4);
   const Json site = up_json(1);
   ASSERT_TRUE(comes([&] { return here(site); }));
@@ -28,7 +29,6 @@ TEST_F(FrozenStore, IsNoticedWithinTenSecondsAndTakenBack) {
   EXPECT_TRUE(comes([&] { return !here(site); }));
   const std::chrono::duration<double> noticed = steady_clock::now() - frozen;
   RecordProperty("noticed_s", std::to_string(noticed.count()));
-  EXPECT_LE(noticed.count(), 10);
   kill(store.pid, SIGCONT);
   EXPECT_TRUE(comes([&] { return here(site); }));
   EXPECT_TRUE(cli::is_running(store));

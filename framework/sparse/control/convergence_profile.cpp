@@ -33,7 +33,8 @@ std::string_view next_word(std::string_view& rest) {
   return word;
 }
 
-std::string quoted(std::string_view s) { return '"' + printable(s, 60) + '"'; }
+// Not quoted(): of a std::string that would be the one of <iomanip>.
+std::string in_quotes(std::string_view s) { return '"' + printable(s, 60) + '"'; }
 
 template <typename Number>
 Number number(std::string_view field, std::string_view word) {
@@ -41,18 +42,18 @@ Number number(std::string_view field, std::string_view word) {
   Number value{};
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (error == std::errc() && end == word.data() + word.size()) return value;
-  throw Error(field, " is ", quoted(word), ", not a",
+  throw Error(field, " is ", in_quotes(word), ", not a",
               std::is_integral_v<Number> ? " whole number" : " number");
 }
 
 void end_of(std::string_view field, std::string_view rest) {
-  if (!rest.empty()) throw Error(field, " is followed by ", quoted(rest));
+  if (!rest.empty()) throw Error(field, " is followed by ", in_quotes(rest));
 }
 
 Profile::Over over(std::string_view word) {
   if (word == "bandwidth") return Profile::Over::kBandwidth;
   if (word == "drop") return Profile::Over::kDrop;
-  throw Error("over is ", quoted(word), ", not bandwidth or drop");
+  throw Error("over is ", in_quotes(word), ", not bandwidth or drop");
 }
 
 Profile::Point point(std::string_view& rest) {
@@ -80,7 +81,7 @@ void read_field(std::string_view field, std::string_view rest, Profile& to) {
   } else if (field == "point") {
     to.points.push_back(point(rest));
   } else {
-    throw Error("there is no field ", quoted(field));
+    throw Error("there is no field ", in_quotes(field));
   }
   end_of(field, rest);
 }
@@ -91,13 +92,13 @@ void read_line(std::string_view line, std::set<std::string, std::less<>>& seen, 
   if (line.empty() || line.starts_with('#')) return;
   if (seen.empty()) {
     if (line != kFirstLine) {
-      throw Error("begins with ", quoted(line), ", not with ", quoted(kFirstLine));
+      throw Error("begins with ", in_quotes(line), ", not with ", in_quotes(kFirstLine));
     }
     seen.emplace(line);
     return;
   }
   const std::string_view field = next_word(line);
-  if (!seen.emplace(field).second && field != "point") throw Error("another ", quoted(field));
+  if (!seen.emplace(field).second && field != "point") throw Error("another ", in_quotes(field));
   read_field(field, line, to);
 }
 
@@ -122,7 +123,7 @@ void check_point(const Profile::Point& p, Profile::Over over, size_t i) {
 void validate(const ConvergenceProfile& profile) {
   if (profile.model.empty()) throw Error("model is missing");
   if (!is_plain(profile.model) || without_spaces(profile.model) != profile.model) {
-    throw Error("model is ", quoted(profile.model), ", not plain text");
+    throw Error("model is ", in_quotes(profile.model), ", not plain text");
   }
   if (profile.largest_batch < 1) throw Error("largest_batch is ", profile.largest_batch);
   if (profile.reference_batch < 1 || profile.reference_batch > profile.largest_batch) {
@@ -172,7 +173,7 @@ ConvergenceProfile parse_convergence_profile(std::string_view text, const std::s
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  if (seen.empty()) throw Error(file, ": is empty, it begins with ", quoted(kFirstLine));
+  if (seen.empty()) throw Error(file, ": is empty, it begins with ", in_quotes(kFirstLine));
   for (const std::string_view field :
        {"model", "over", "reference_batch", "reference_drop", "largest_batch", "point"}) {
     if (!seen.contains(field)) throw Error(file, ": ", field, " is missing");

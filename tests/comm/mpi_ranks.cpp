@@ -3,11 +3,13 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "framework/comm/comm_plugin.h"
 #include "framework/comm/plugin_transport.h"
@@ -224,6 +226,7 @@ int main(int words, char** word) {
     return 4;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // then mpirun ends those that are left
     return 1;
   }
 }

@@ -203,7 +203,6 @@ TEST_F(StagedTuners, WhatIsFastestIsPickedAndSaid) {
 }
 
 TEST_F(StagedTuners, WheneverAMemberLeavesThoseThatAreLeftTrainTheSame) {
-  const std::string expected = by_one_tuner_in_parts(kParts);
   for (const std::string when : {"3 of 3 Tuners", "run 1/2"}) {
     join("a");
     join("b");
@@ -211,24 +210,26 @@ TEST_F(StagedTuners, WheneverAMemberLeavesThoseThatAreLeftTrainTheSame) {
         train(staged(3), "leaves" + when.substr(0, 1), [&](const std::string& line) {
           if (line.starts_with(when)) members_.erase("a");
         });
-    ASSERT_EQ(result["micro_batches"], kParts) << log_;
-    EXPECT_EQ(result["model_id"], expected) << log_;
+    // As many as were fastest at first; they stay.
+    const auto parts = result["micro_batches"].get<int64_t>();
+    EXPECT_THAT(log_, HasSubstr("3 ranks: gpipe, " + std::to_string(parts) + " micro-batches"));
+    EXPECT_THAT(log_, HasSubstr("2 ranks: gpipe, " + std::to_string(parts) + " micro-batches"));
     EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
     EXPECT_THAT(log_, HasSubstr("2 of 2 Tuners train: this one, b"));
     EXPECT_THAT(log_, HasSubstr("a is lost"));
     members_.clear();
+    EXPECT_EQ(result["model_id"], by_one_tuner_in_parts(parts)) << log_;
   }
 }
 
 TEST_F(StagedTuners, TheLastOneGoesOnAlone) {
-  const std::string expected = by_one_tuner_in_parts(kParts);
   join("a");
   const auto result = train(staged(2), "last", [&](const std::string& line) {
     if (line.starts_with("run 1/2")) members_.clear();
   });
-  EXPECT_EQ(result["model_id"], expected) << log_;
   EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"}));
   EXPECT_THAT(log_, HasSubstr("this Tuner goes on alone"));
+  EXPECT_EQ(result["model_id"], by_one_tuner_in_parts(result["micro_batches"])) << log_;
 }
 
 TEST_F(StagedTuners, WhatStagesCannotDoIsRefusedOrDoneByRowsAndSaid) {

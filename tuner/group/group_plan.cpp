@@ -56,13 +56,17 @@ bool has_rows_for(const PipelinePlan& plan, int64_t least_rows) {
 
 // Rank 0's; none: by rows.
 std::optional<PipelinePlan> choose(const GroupRules& rules, const ModelProfile& profile,
-                                   const Topology& network, const Say& say) {
+                                   const Topology& network, const Say& say,
+                                   const std::optional<PipelinePlan>& before) {
   const bool any = rules.spec.parallel == "auto";
+  const int64_t least = before ? before->micro_batches : 1;
+  const int64_t most = before ? before->micro_batches : rules.spec.micro_batches;
   const auto plan_of = [&](PlanPreset preset) {
     return plan_pipeline(profile, network,
                          {.preset = preset,
                           .schedule = rules.spec.pipeline_schedule,
-                          .most_micro_batches = rules.spec.micro_batches});
+                          .least_micro_batches = least,
+                          .most_micro_batches = most});
   };
   PipelinePlan plan =
       plan_of(rules.spec.parallel == "pipeline" ? PlanPreset::kPipeline : PlanPreset::kHybrid);
@@ -88,7 +92,7 @@ std::optional<PipelinePlan> choose(const GroupRules& rules, const ModelProfile& 
 
 std::optional<PipelinePlan> plan_group(Communicator& ranks, const GroupRules& rules,
                                        const Model& head, const Device& device, Clock& clock,
-                                       const Say& say) {
+                                       const Say& say, const std::optional<PipelinePlan>& before) {
   const std::string& how = rules.spec.parallel;
   if (how == "dp") return std::nullopt;
   const bool leads = ranks.rank() == 0;
@@ -105,7 +109,7 @@ std::optional<PipelinePlan> plan_group(Communicator& ranks, const GroupRules& ru
     return parse_pipeline_plan(text, "the plan of the Tuner that leads");
   }
   std::optional<PipelinePlan> plan =
-      choose(rules, profile_of(rules, head, device, clock), network, say);
+      choose(rules, profile_of(rules, head, device, clock), network, say, before);
   broadcast(ranks, 0, plan ? plan->text() : "");
   return plan;
 }

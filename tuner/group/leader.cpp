@@ -84,7 +84,7 @@ void GroupLeader::begin(std::unique_ptr<Communicator> ranks) {
   const auto say = [this](const std::string& line) { setting_.progress.say(line); };
   static_cast<void>(share_rules(*ranks, rules_));
   Model head = load_model(setting_.fs, join(setting_.directory, kHeadFile)).model;
-  plan_ = plan_group(*ranks, rules_, head, setting_.device, setting_.clock, say);
+  plan_ = plan_group(*ranks, rules_, head, setting_.device, setting_.clock, say, plan_);
   std::unique_ptr<RankedTraining> training;
   if (plan_) {
     auto by_stages = training_by_stages(rules_, *plan_, std::move(head), setting_.device,

@@ -208,7 +208,8 @@ PipelinePlan measured_plan(const ComputedNodes& nodes, const ClosedSets& sets,
                            const PipelinePlanOptions& options) {
   const double most_bytes = topology.memory_bytes > 0 ? topology.memory_bytes : kNoPlan;
   const int64_t most = options.most_micro_batches;
-  const PipelineRuleInput input{.most_micro_batches = batch > 0 ? std::min(batch, most) : most,
+  const PipelineRuleInput input{.least_micro_batches = options.least_micro_batches,
+                                .most_micro_batches = batch > 0 ? std::min(batch, most) : most,
                                 .most_stages = topology.devices(),
                                 .weight_share = weight_share(nodes)};
   const auto rules = pipeline_rules(options.schedule, input);

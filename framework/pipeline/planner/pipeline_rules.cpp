@@ -50,6 +50,7 @@ std::vector<PipelineRule> pipeline_rules(std::string_view schedule,
   for (const std::string_view name : {kAsync, kTwoVersions, kZeroBubble, kOneByOne, kAllForward}) {
     if (schedule != name && (schedule != kAny || name == kAllForward)) continue;
     for (int64_t n = 1; n <= input.most_micro_batches; n *= 2) {
+      if (n < input.least_micro_batches) continue;
       rules.push_back({std::string(name), n, input.weight_share, input.most_stages});
     }
   }

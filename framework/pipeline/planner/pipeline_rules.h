@@ -35,12 +35,12 @@ struct PipelineRule {
 
 // What rules go by besides costs of stages.
 struct PipelineRuleInput {
-  int64_t most_micro_batches = 1;
+  int64_t least_micro_batches = 1, most_micro_batches = 1;
   int most_stages = 1;
   double weight_share = 0;  // as PipelineRule has it, of the whole model
 };
 
-// Of the schedule, with 1, 2, 4 … micro-batches where it has any; of "auto", those of all but
+// Of the schedule, with 1, 2, 4 … micro-batches, as far as these are among the input's; of "auto", those of all but
 // gpipe, which 1f1b does not fall behind and takes no more memory than. Throws Error where there is
 // no such schedule, which lists those there are: async, 2bw, zb, 1f1b, gpipe.
 std::vector<PipelineRule> pipeline_rules(std::string_view schedule, const PipelineRuleInput& input);

@@ -26,7 +26,7 @@ struct PipelinePlanOptions {
   double activation_compression = 1;  // what is sent between stages is so many times smaller
   int most_states = 3'000;
   // Of a mini-batch; limits::kPlannedMicroBatches is the most. Batch statistics are of one each.
-  int64_t most_micro_batches = limits::kPlannedMicroBatches;
+  int64_t least_micro_batches = 1, most_micro_batches = limits::kPlannedMicroBatches;
 };
 
 // By AshPipe's costs: the recurrence that published_search.h states. By measured ones: the plan

@@ -334,6 +334,10 @@ TEST(PipelineRules, FollowTheSteadyStateOfTheirSchedules) {
   EXPECT_EQ(async.in_flight(2), 3);
   EXPECT_EQ(async.seconds(2, 4), 2);
   EXPECT_EQ(async.with_transfers(2, 1), 3);
+  EXPECT_EQ(async.micro_batches, 1);
+  const auto four = pipeline_rules("zb", {.least_micro_batches = 4, .most_micro_batches = 4});
+  ASSERT_EQ(four.size(), 1U);
+  EXPECT_EQ(four[0].micro_batches, 4);
   const PipelineRule parts = pipeline_rules("async", {.most_micro_batches = 8}).back();
   EXPECT_EQ(parts.in_flight(2), 2 + 1.0 / 8);
   EXPECT_EQ(parts.with_transfers(2, 1), 2 + 1.0 / 8);

@@ -17,6 +17,7 @@ class StreamMark {
   StreamMark& operator=(const StreamMark&) = delete;
 
   void set(ndt_stream* stream);  // null: its work is done
+  ndt_stream* stream() const { return marked_; }
   void* native() const;          // for the library
 
  private:

@@ -30,6 +30,15 @@ ParameterSpace::ParameterSpace(const Graph& g, std::span<const ValueId> params,
   for (size_t i = 0; i < slots_.size(); ++i) set(i, g.value(params[i]).data);
 }
 
+ParameterSpace::ParameterSpace(const ParameterSpace& like, const Device& device)
+    : device_(device),
+      slots_(like.slots_),
+      by_name_(like.by_name_),
+      values_(device, like.values_.type()),
+      gradients_(device, like.gradients_.type()) {
+  values_.set(like.values_.copy());
+}
+
 size_t ParameterSpace::slot(const std::string& name) const {
   const auto it = by_name_.find(name);
   if (it == by_name_.end()) throw Error("there is no trainable parameter '", name, "'");

@@ -27,6 +27,8 @@ class ParameterSpace {
   // Lays `params` (f32, with data) out in their order, and takes their values to `device`, which
   // must outlive it. Throws Error.
   ParameterSpace(const Graph& g, std::span<const ValueId> params, const Device& device);
+  // The same layout, and values as they are now, on another device.
+  ParameterSpace(const ParameterSpace& like, const Device& device);
 
   std::span<const ParameterSlot> slots() const { return slots_; }
   size_t slot(const std::string& name) const;  // throws Error when there is no such parameter

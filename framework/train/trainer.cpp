@@ -32,7 +32,8 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   parameters_ = std::make_unique<ParameterSpace>(s.graph, by_readiness(s), device_);
   own_ = config_.own_shards.value_or(ShardRange{0, config_.shards});
   reports_.resize(static_cast<size_t>(config_.shards));
-  optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
+  optimizer_ = std::make_unique<Optimizer>(
+      config_.optimizer, *parameters_, config_.update_device ? *config_.update_device : device_);
   set_learning_rates(*optimizer_, model_, trainable_);
   std::map<std::string, Tensor> statistics;
   for (const TrainingGraph::State& state : s.states) {

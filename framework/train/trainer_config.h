@@ -30,6 +30,9 @@ struct TrainerConfig {
   // the others come by its GradientSync. Without, all of them.
   int shards = 1;
   std::optional<ShardRange> own_shards = {};
+  // Borrowed: where moments lie, and updates are made by a GradientSync that has the parameters
+  // there; null: where steps are computed.
+  const Device* update_device = nullptr;
 
   int64_t most_rows() const;  // of a part
   // Of so many rows of a shard. A part with a single row would make poor batch statistics.

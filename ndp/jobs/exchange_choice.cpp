@@ -9,6 +9,7 @@
 #include "framework/core/error.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/collective_costs.h"
+#include "framework/runtime/copy_rate.h"
 #include "ndp/jobs/training_costs.h"
 
 namespace ndtrain::ndp {
@@ -32,12 +33,24 @@ void slow_down(TrainingCosts& costs, double times) {
   costs.step.optimizer_s_per_element *= times;
 }
 
+// Gradients of a device with memory of its own come to the host, and parameters go back.
+void add_copies(TrainingCosts& costs, const Device& device) {
+  if (device.shares_host_memory()) return;
+  const CopyRates rates = copy_rates(device);
+  for (CostProfile::Layer& l : costs.step.layers) {
+    const auto bytes = static_cast<double>(l.elements * CostProfile::kElementBytes);
+    l.backward_s += bytes / rates.from_device;
+    l.forward_s += bytes / rates.to_device;
+  }
+}
+
 TrainingCosts measure(Communicator& ranks, const ExchangePlace& place) {
   const int count = ranks.ranks();
   TrainingCosts costs =
       measure_training_costs(place.head, place.trainable, place.trainer, count, place.device,
                              place.clock, [&] { return !place.progress.interrupted(); });
   costs.epoch_steps = place.epoch_steps;
+  add_copies(costs, place.device);
   const double own_s = costs.step.computing_s();
   double slowest_s = own_s;
   for (const std::string& said : gather(ranks, fmt::format("{}", own_s))) {
@@ -85,10 +98,9 @@ std::string why(const std::vector<MethodForecast>& all, const TrainingCosts& cos
 ChosenExchange choose_exchange(Communicator& ranks, const ExchangeChoice& choice,
                                const ExchangePlace& place) {
   const bool leads = ranks.rank() == 0;
-  if (!place.device.shares_host_memory()) {
-    if (leads) {
-      place.progress.say("auto: a schedule, since other exchanges are of memory of the host");
-    }
+  const bool on_device = !place.device.shares_host_memory();
+  if (on_device && ranks.collects_on_device()) {
+    if (leads) place.progress.say("auto: a schedule, whose sums devices make among themselves");
     return {.word = kSchedule};
   }
   if (leads) place.progress.say("auto: steps and the link are timed, for about 7 seconds");
@@ -100,7 +112,8 @@ ChosenExchange choose_exchange(Communicator& ranks, const ExchangeChoice& choice
     if (number == choice.candidates.size()) return {.word = kSchedule};
     return {.candidate = number, .word = said.substr(tab + 1)};
   }
-  std::vector<ExchangeMethod> methods = {parse_exchange_method(kSchedule)};
+  std::vector<ExchangeMethod> methods;
+  if (!on_device) methods.push_back(parse_exchange_method(kSchedule));
   for (const ExchangeCandidate& c : choice.candidates) methods.push_back(c.method);
   std::optional<LossPenalty> penalty;
   if (choice.convergence) penalty.emplace(*choice.convergence, place.trainer.seed);

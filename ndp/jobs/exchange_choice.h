@@ -43,7 +43,9 @@ struct ExchangePlace {
 // The candidate that comes to an accuracy first, or none: the schedule "auto" does. All ranks time
 // steps on rows of noise and collectives among them, for about seven seconds; rank 0 decides by the
 // slowest of them, says what was taken, why, and what came second, and all take the same.
-// Collective; nothing else may be under way. Devices with memory of their own have schedules alone.
+// Collective; nothing else may be under way. Devices with memory of their own have a schedule where
+// ranks talk by a library that adds up there, and else the best of the candidates; what copying
+// takes is counted.
 struct ChosenExchange {
   std::optional<size_t> candidate;
   std::string word;   // ExchangeMethod::text()

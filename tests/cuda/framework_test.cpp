@@ -7,6 +7,7 @@
 #include "framework/graph/precision.h"
 #include "framework/passes/inference.h"
 #include "framework/runtime/batch_plans.h"
+#include "framework/runtime/free_memory.h"
 #include "framework/train/compute.h"
 #include "framework/train/trainer.h"
 #include "models/zoo.h"
@@ -229,6 +230,19 @@ TEST_F(CudaFramework, ABatchThatDoesNotFitIsTriedSmaller) {
   fake::set_free_bytes(10);
   BatchPlans none(make, device, 8);
   EXPECT_THAT(testing::error_of([&] { none.run({&x, 1}); }), ::testing::HasSubstr("out of memory"));
+}
+
+TEST_F(CudaFramework, FreeMemoryIsFoundByTrying) {
+  const Device device(cuda(), {.deterministic = true});
+  constexpr int64_t kMiB = 1 << 20;
+  for (const int64_t mib : {10, 300}) {
+    fake::set_free_bytes(static_cast<size_t>(mib * kMiB));
+    const int64_t found = free_memory(device) / kMiB;
+    EXPECT_LE(found, mib);
+    EXPECT_GE(found, mib - std::max<int64_t>(64, mib / 8) - 1);
+  }
+  fake::fail("cudaMalloc", 1, cudaErrorIllegalAddress);
+  EXPECT_THAT(testing::error_of([&] { free_memory(device); }), ::testing::HasSubstr("illegal"));
 }
 
 TEST_F(CudaFramework, AttentionIsOneNodeInSixteenBitsWhereTheChipHasIt) {

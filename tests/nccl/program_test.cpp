@@ -123,12 +123,6 @@ TEST_F(NcclProgram, WhatDoesNotGoTogetherIsAUsageError) {
   EXPECT_FALSE(real_fs().exists(at("run")));
 }
 
-TEST_F(NcclProgram, AMemberOnAGpuIsToldWhichDevicesDo) {
-  const Outcome o = run({"tuner", "join", "--state", "member", "--device", "cuda"});
-  EXPECT_EQ(o.code, 1);
-  EXPECT_THAT(o.err, HasSubstr("device is cuda: start it with --device cpu or onednn"));
-}
-
 TEST_F(NcclProgram, ATunerOnAGpuRefusesAJobOfSeveralTunersBeforeAnybodyWorks) {
   const Outcome site =
       run({"up", "site", "--stores", "1", "--port", "0", "--http", "127.0.0.1:0", "--photos",
@@ -139,7 +133,27 @@ TEST_F(NcclProgram, ATunerOnAGpuRefusesAJobOfSeveralTunersBeforeAnybodyWorks) {
                            "--tuners", "2", "--follow", "--http", http});
   run({"down", "site"});
   EXPECT_EQ(job.code, 1);
-  EXPECT_THAT(job.out + job.err, HasSubstr("device is cuda: start it with --device cpu or onednn"));
+  EXPECT_THAT(
+      job.out + job.err,
+      AllOf(HasSubstr("--sync ddp: several Tuners exchange so in memory of the host"),
+            HasSubstr("device is cuda: start it with --device cpu or onednn, or give --sync "
+                      "sparse")));
+}
+
+// Whatever ranks talk by.
+TEST_F(NcclProgram, OverSlowLinksRanksExchangeInMemoryOfTheHost) {
+  const Words sparse = {"--ranks", "2", "--sync", "sparse", "--drop", "0.5"};
+  const Outcome o = train("sparse", sparse);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(real_fs().exists(at("sparse/model.onnx")));
+  Words more = sparse;
+  more.insert(more.end(), {"--resume", "-e", "2"});
+  const Outcome resumed = train("sparse", more);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome automatic =
+      train("auto", {"--ranks", "2", "--sync", "auto", "--allow-lossy", "--comm", "tcp"});
+  EXPECT_EQ(automatic.code, 0) << automatic.err;
+  EXPECT_THAT(automatic.err, HasSubstr("auto: --sync"));
 }
 
 TEST_F(NcclProgram, OrderedSumsOnGpusNameNccl) {

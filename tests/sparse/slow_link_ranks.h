@@ -18,6 +18,7 @@ namespace ndtrain::testing {
 struct SlowLinkWay {
   SlowLinkTraining::MakeSync make;
   SlowLinkTraining::Options options = {};
+  const Device* device = nullptr;  // of all ranks; null: cpu()
 };
 
 // One that is made of a Sync's own options.
@@ -45,7 +46,7 @@ inline void on_ranks_that_train(int ranks, const TrainerConfig& config, const Sl
         SlowLinkTraining::Options own = way.options;
         if (fs) own.files.emplace(*fs, "run" + std::to_string(r), r);
         const Model m = small_net(true, 0.3);
-        SlowLinkTraining training(m, weights_of(m), cpu(), config,
+        SlowLinkTraining training(m, weights_of(m), way.device ? *way.device : cpu(), config,
                                   talk(std::move(transports[static_cast<size_t>(r)])), own,
                                   way.make);
         use(training, r);

@@ -17,11 +17,15 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
-std::string group_numerics(Devices& devices) {
+std::string group_numerics(Devices& devices) { return feature_numerics(devices.get(true)); }
+
+void check_group_device(Devices& devices, const JobSpec& spec) {
   const Device& device = devices.get(true);
-  if (device.shares_host_memory()) return feature_numerics(device);
-  throw Error("several Tuners train on processors alone, and this program's device is ",
-              device.backend().name(), ": start it with --device cpu or onednn");
+  if (device.shares_host_memory() || is_slow_link(spec.sync)) return;
+  throw Error("--sync ", spec.sync, ": several Tuners exchange so in memory of the host, and this ",
+              "program's device is ", device.backend().name(),
+              ": start it with --device cpu or onednn, or give --sync sparse, local, diloco or "
+              "powersgd");
 }
 
 GroupRules share_rules(Communicator& ranks, const GroupRules& rules) {

@@ -30,9 +30,12 @@ struct GroupRules {
   int64_t least_rows = 0;  // that a step has; only the one that leads knows
 };
 
-// What kernels of all that train together are like: see feature_numerics(). Throws Error where this
-// program's device keeps its memory to itself.
+// What kernels of all that train together are like: see feature_numerics().
 std::string group_numerics(Devices& devices);
+
+// Throws Error where the program's device has memory of its own, and the job's exchange is not one
+// over slow links, which are staged in memory of the host (host_staged_sync.h).
+void check_group_device(Devices& devices, const JobSpec& spec);
 
 // Collective. What rank 0 gives, to all, of which the others give their numerics alone; Error on
 // all where these differ. RankLost.

@@ -95,8 +95,7 @@ TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) co
 }
 
 RowRequest FinetuneWork::prepare() {
-  if (spec_.tuners > 1)
-    static_cast<void>(group_numerics(context_.devices));  // before anybody works
+  if (spec_.tuners > 1) check_group_device(context_.devices, spec_);  // before anybody works
   CutModel cut = cut_model(context_, spec_, directory_);
   model_ = std::move(cut.model);
   lowered_ = std::move(cut.lowered);

@@ -11,13 +11,20 @@
 #include "framework/core/clock.h"
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
-#include "framework/core/memory.h"
 #include "framework/parallel/between_ranks.h"
+#include "framework/runtime/free_memory.h"
+#include "framework/sparse/sync/host_staged_sync.h"
 #include "framework/sparse/sync/sites.h"
 #include "framework/train/safetensors.h"
 #include "framework/train/shards.h"
 
 namespace ndtrain {
+namespace {
+
+constexpr const char* kHostBackend =
+    "cpu";  // updates parameters of devices that have no such memory
+
+}  // namespace
 
 SlowLinkTraining::SlowLinkTraining(Model model, std::vector<std::string> trainable,
                                    const Device& device, TrainerConfig config,
@@ -46,14 +53,25 @@ SlowLinkTraining::SlowLinkTraining(Model model, std::vector<std::string> trainab
       static_cast<size_t>(std::ranges::find(members, communicator_->rank()) - members.begin());
   own_ = {first_shards[place], first_shards[place + 1]};
   config.own_shards = own_;
+  if (!device.shares_host_memory()) {
+    host_ = std::make_unique<Device>(Backend::find(kHostBackend));
+    config.update_device = host_.get();
+  }
   sites_ = Sites(*communicator_, options_.sites).count();
   trainer_ = std::make_unique<Trainer>(
       std::move(model), std::move(trainable), device, config,
       [&](const Trainer::Shared& shared) -> std::unique_ptr<GradientSync> {
-        std::unique_ptr<SlowLinkSync> sync =
-            make_sync(shared, *communicator_, first_shards, options_.sites);
+        const auto make = [&](const Trainer::Shared& here) {
+          parameters_ = &here.parameters;
+          return make_sync(here, *communicator_, first_shards, options_.sites);
+        };
+        std::unique_ptr<SlowLinkSync> sync;
+        if (host_) {
+          sync = std::make_unique<HostStagedSync>(shared, own_, config.shards, *host_, make);
+        } else {
+          sync = make(shared);
+        }
         sync_ = sync.get();
-        parameters_ = &shared.parameters;
         if (config.compute == DType::kF16 && !sync_->shares_reports()) {
           throw Error(
               "in f16 each rank would scale its loss by itself, and a resumed run would know rank "
@@ -69,9 +87,11 @@ SlowLinkTraining::SlowLinkTraining(Model model, std::vector<std::string> trainab
         timed_->keep_spans(true);
         return timed;
       });
-  // The ranks may be on one machine, and other programs want some, too.
-  trainer_->vary_batches(sync_->batch_sizes(
-      [this] { return trainer_->rows_that_fit(available_memory() / 2 / communicator_->ranks()); }));
+  // Ranks may be on one machine, though not on one GPU, and other programs want some, too.
+  const int sharing = host_ ? 1 : communicator_->ranks();
+  trainer_->vary_batches(sync_->batch_sizes([this, &device, sharing] {
+    return trainer_->rows_that_fit(free_memory(device) / 2 / sharing);
+  }));
 }
 
 SlowLinkTraining::~SlowLinkTraining() {

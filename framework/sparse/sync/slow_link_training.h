@@ -52,7 +52,8 @@ class SlowLinkTraining final : public RankedTraining {
       const Trainer::Shared& shared, Communicator& communicator, std::vector<int> first_shards,
       std::vector<int> sites)>;
 
-  // As Trainer, of `config.shards` shards, at least one for each of the communicator's members.
+  // As Trainer, of `config.shards` shards, at least one for each of the communicator's members. On
+  // a device with memory of its own what is exchanged is staged in the host's (host_staged_sync.h).
   // Throws Error likewise, and as `make_sync` does; in f16
   // where ranks do not share their reports.
   SlowLinkTraining(Model model, std::vector<std::string> trainable, const Device& device,
@@ -136,6 +137,7 @@ class SlowLinkTraining final : public RankedTraining {
   Options options_;
   ShardRange own_;
   int sites_ = 1;
+  std::unique_ptr<Device> host_;  // where exchanges are of a device with memory of its own
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Communicator> communicator_;  // ends first: it uses the Trainer's memory
   const ParameterSpace* parameters_ = nullptr;  // its, in memory of the host

@@ -18,7 +18,7 @@ class StreamMark {
 
   void set(ndt_stream* stream);  // null: its work is done
   ndt_stream* stream() const { return marked_; }
-  void* native() const;          // for the library
+  void* native() const;  // for the library
 
  private:
   const Device& device_;

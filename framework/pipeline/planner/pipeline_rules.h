@@ -40,9 +40,9 @@ struct PipelineRuleInput {
   double weight_share = 0;  // as PipelineRule has it, of the whole model
 };
 
-// Of the schedule, with 1, 2, 4 … micro-batches, as far as these are among the input's; of "auto", those of all but
-// gpipe, which 1f1b does not fall behind and takes no more memory than. Throws Error where there is
-// no such schedule, which lists those there are: async, 2bw, zb, 1f1b, gpipe.
+// Of the schedule, with 1, 2, 4 … micro-batches, as far as these are among the input's; of "auto",
+// those of all but gpipe, which 1f1b does not fall behind and takes no more memory than. Throws
+// Error where there is no such schedule, which lists those there are: async, 2bw, zb, 1f1b, gpipe.
 std::vector<PipelineRule> pipeline_rules(std::string_view schedule, const PipelineRuleInput& input);
 
 }  // namespace ndtrain

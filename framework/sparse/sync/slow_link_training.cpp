@@ -21,8 +21,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr const char* kHostBackend =
-    "cpu";  // updates parameters of devices that have no such memory
+constexpr const char* kHostBackend = "cpu";  // updates parameters that are staged in the host
 
 }  // namespace
 
@@ -77,21 +76,25 @@ SlowLinkTraining::SlowLinkTraining(Model model, std::vector<std::string> trainab
               "in f16 each rank would scale its loss by itself, and a resumed run would know rank "
               "0's scale alone; take bf16");
         }
-        if (!options_.trace) return sync;
-        std::vector<std::string> slots;
-        for (const ParameterSlot& slot : shared.parameters.slots()) slots.push_back(slot.name);
-        auto timed = std::make_unique<TimedSync>(
-            std::move(sync), std::move(slots), [this] { return sync_->exposed_s(); },
-            system_clock());
-        timed_ = timed.get();
-        timed_->keep_spans(true);
-        return timed;
+        if (options_.trace) return traced(std::move(sync), shared.parameters.slots());
+        return sync;
       });
   // Ranks may be on one machine, though not on one GPU, and other programs want some, too.
   const int sharing = host_ ? 1 : communicator_->ranks();
   trainer_->vary_batches(sync_->batch_sizes([this, &device, sharing] {
     return trainer_->rows_that_fit(free_memory(device) / 2 / sharing);
   }));
+}
+
+std::unique_ptr<GradientSync> SlowLinkTraining::traced(std::unique_ptr<SlowLinkSync> sync,
+                                                       std::span<const ParameterSlot> slots) {
+  std::vector<std::string> names;
+  for (const ParameterSlot& slot : slots) names.push_back(slot.name);
+  auto timed = std::make_unique<TimedSync>(
+      std::move(sync), std::move(names), [this] { return sync_->exposed_s(); }, system_clock());
+  timed_ = timed.get();
+  timed_->keep_spans(true);
+  return timed;
 }
 
 SlowLinkTraining::~SlowLinkTraining() {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,8 @@ class SlowLinkTraining final : public RankedTraining {
   }
 
  private:
+  std::unique_ptr<GradientSync> traced(std::unique_ptr<SlowLinkSync> sync,
+                                       std::span<const ParameterSlot> slots);
   void settle_what_is_lost();
   void take_from_site(std::vector<std::string>& lost_of_ranks);
   void add_counts_of_others();

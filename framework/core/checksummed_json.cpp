@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
 
@@ -15,6 +17,23 @@ std::string checksum_of(const Json& value) {
   return fmt::format("{:016x}", xxh3(text.data(), text.size()));
 }
 
+// Of which a bit is another.
+bool was_checksum(std::string_view key) {
+  if (key.size() != std::string_view(kChecksum).size()) return false;
+  int bits = 0;
+  for (size_t i = 0; i < key.size(); ++i) {
+    bits += std::popcount(static_cast<unsigned char>(key[i] ^ kChecksum[i]));
+  }
+  return bits == 1;
+}
+
+bool has_checksum(const Json& object) {
+  for (const auto& [key, value] : object.items()) {
+    if (key == kChecksum || was_checksum(key)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string checksummed(Json object, int indent) {
@@ -25,8 +44,8 @@ std::string checksummed(Json object, int indent) {
 Json verified(std::string_view text) {
   Json value = try_parse_json(text);
   if (value.is_discarded()) throw Error("is damaged: it is not JSON; put back a backup");
-  if (!value.is_object() || !value.contains(kChecksum)) return value;
-  const Json said = value[kChecksum];
+  if (!value.is_object() || !has_checksum(value)) return value;
+  const Json said = value.value(kChecksum, Json());
   value.erase(kChecksum);
   if (said == checksum_of(value)) return value;
   throw Error("is damaged, or was edited: its checksum is wrong; put back a backup, or take the ",

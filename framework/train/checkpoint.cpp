@@ -3,16 +3,40 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <sstream>
 #include <string_view>
+
+#include "framework/core/hash.h"
 
 namespace ndtrain {
 namespace {
 
 constexpr std::string_view kFormat = "ndtrain-checkpoint-2", kInBuckets = "ndtrain-checkpoint-1";
 constexpr std::string_view kParameter = "parameter.", kState = "state.", kOptimizer = "optimizer.";
+constexpr const char* kChecksum = "checksum";
 
 void add(TensorFile& file, std::string_view prefix, const std::map<std::string, Tensor>& tensors) {
   for (const auto& [name, t] : tensors) file.tensors[std::string(prefix) + name] = t;
+}
+
+// Of all but itself.
+std::string checksum_of(const TensorFile& file) {
+  uint64_t sum = 0;
+  const auto add_bytes = [&sum](const void* bytes, size_t n) { sum = xxh3(bytes, n, sum); };
+  const auto add_text = [&](const std::string& text) { add_bytes(text.data(), text.size()); };
+  for (const auto& [name, t] : file.tensors) {
+    add_text(name);
+    std::ostringstream type;
+    type << t.type();
+    add_text(type.str());
+    add_bytes(t.data(), t.bytes());
+  }
+  for (const auto& [key, value] : file.metadata) {
+    if (key == kChecksum) continue;
+    add_text(key);
+    add_text(value);
+  }
+  return fmt::format("{:016x}", sum);
 }
 
 }  // namespace
@@ -37,12 +61,17 @@ std::string checkpoint_bytes(const Checkpoint& c) {
                    {"best_epoch", std::to_string(c.best_epoch)},
                    {"config", c.config}};
   if (c.used > 0) file.metadata["used_rows"] = std::to_string(c.used);
+  file.metadata[kChecksum] = checksum_of(file);
   return to_safetensors(file);
 }
 
 Result<Checkpoint> parse_checkpoint(std::string_view bytes) {
   Result<TensorFile> file = from_safetensors(bytes);
   if (!file.ok()) return file.status();
+  const auto sum = file->metadata.find(kChecksum);  // older ones have none
+  if (sum != file->metadata.end() && sum->second != checksum_of(*file)) {
+    return Status(Code::kCorrupt, "is damaged: its checksum is wrong");
+  }
   Checkpoint c;
   for (const auto& [name, t] : file->tensors) {
     for (const auto& [prefix, group] :

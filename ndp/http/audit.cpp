@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
@@ -25,7 +26,22 @@ std::string text_of(const AuditLine& line, int64_t now) {
   }
   if (!line.before.empty()) json["before"] = line.before;
   if (line.failed != 0) json["failed"] = line.failed;
-  return json_text_replacing(json) + "\n";
+  return checksummed(parse_json(json_text_replacing(json)), -1);
+}
+
+bool is_whole(const std::string& text) {
+  try {
+    return verified(text).is_object();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// As it is shown.
+std::string shown(const std::string& text) {
+  if (is_whole(text)) return json_text(verified(text));
+  return json_text_replacing(
+      Json({{"damaged", "this line is not as it was written"}, {"text", text}}));
 }
 
 // The photo that a line is about, in hex; "": none of these. A request may have one more part
@@ -41,7 +57,7 @@ std::string photo_of(const Json& line, const std::map<std::string, Digest>& phot
   return "";
 }
 
-// Nothing changes in a line that is forgotten twice.
+// Nothing changes in a line that is forgotten twice. One that is damaged stays so.
 std::string forgotten(const std::string& text, const std::map<std::string, Digest>& photos) {
   Json line = try_parse_json(text);
   if (!line.is_object()) return text;
@@ -51,7 +67,16 @@ std::string forgotten(const std::string& text, const std::map<std::string, Diges
   line["request"] = request.substr(0, request.find(' ')) + " /photos/" + photo;
   line.erase("asked");
   line.erase("before");
-  return json_text_replacing(line);
+  if (!is_whole(text)) return json_text_replacing(line);
+  line.erase("checksum");
+  std::string now = checksummed(line, -1);
+  now.pop_back();  // the line feed
+  return now;
+}
+
+// What is behind the last line feed is cut off, or a line whose own is another byte by now.
+bool ends_in_another_byte(std::string_view rest) {
+  return rest.size() > 1 && is_whole(std::string(rest.substr(0, rest.size() - 1)));
 }
 
 // Up to and with the last line feed.
@@ -101,17 +126,30 @@ Status AuditLog::rotate() {
   return {};
 }
 
+// A crash leaves a part of a line that nobody was answered for, a disk perhaps a line that lacks
+// its end. Returns where the next line begins.
+Result<int64_t> AuditLog::end_of_lines(File& file) {
+  const Result<int64_t> size = file.size();
+  if (!size.ok()) return size;
+  const Result<int64_t> whole = whole_lines(file, *size);
+  if (!whole.ok() || *whole == *size) return whole;
+  std::string rest(static_cast<size_t>(*size - *whole), '\0');
+  const Result<size_t> got = file.read_at(*whole, std::as_writable_bytes(std::span(rest)));
+  if (!got.ok()) return got.status();
+  const bool is_line = ends_in_another_byte(rest);
+  const int64_t end = is_line ? *size - 1 : *whole;
+  if (Status s = file.truncate(end); !s.ok()) return s;
+  if (!is_line) return end;
+  if (Status s = file.append(std::as_bytes(std::span("\n", 1))); !s.ok()) return s;
+  return *size;
+}
+
 Status AuditLog::append(const std::string& text) {
   Result<std::unique_ptr<File>> file = fs_.open(path(0), Fs::Mode::kAppend);
   if (!file.ok()) return file.status();
-  Result<int64_t> size = (*file)->size();
-  if (!size.ok()) return size.status();
-  const Result<int64_t> whole = whole_lines(**file, *size);
-  if (!whole.ok()) return whole.status();
-  if (*whole < *size) {  // a crash in the middle of a line that nobody was answered for
-    if (Status s = (*file)->truncate(*whole); !s.ok()) return s;
-  }
-  int64_t end = *whole;
+  const Result<int64_t> lines = end_of_lines(**file);
+  if (!lines.ok()) return lines.status();
+  int64_t end = *lines;
   if (end > 0 && end + static_cast<int64_t>(text.size()) > kAuditBytes) {
     if (Status s = rotate(); !s.ok()) return s;
     file = fs_.open(path(0), Fs::Mode::kAppend);
@@ -157,10 +195,14 @@ Result<std::vector<std::string>> AuditLog::last(size_t most) const {
     if (text.status().code() == Code::kNotFound) continue;
     if (!text.ok()) return text.status();
     size_t end = text->rfind('\n');
+    const size_t whole = end == std::string::npos ? 0 : end + 1;
+    if (const std::string rest = text->substr(whole); ends_in_another_byte(rest)) {
+      lines.push_back(shown(rest.substr(0, rest.size() - 1)));
+    }
     while (end != std::string::npos && end > 0 && lines.size() < most) {
       const size_t before = text->rfind('\n', end - 1);
       const size_t begin = before == std::string::npos ? 0 : before + 1;
-      lines.push_back(text->substr(begin, end - begin));
+      lines.push_back(shown(text->substr(begin, end - begin)));
       end = before;
     }
   }

@@ -1,6 +1,6 @@
 // Who changed what: an append-only file of JSON lines in a state directory,
 //
-//   audit.jsonl   {"time", "who", "address", "what", "request", "asked", "before"}
+//   audit.jsonl   {"time", "who", "address", "what", "request", "asked", "before", "checksum"}
 //
 // A line is durable before the change is made, so no change is without one; where the change then
 // fails, another line with "failed" says so. At kAuditBytes bytes the file becomes
@@ -47,13 +47,15 @@ class AuditLog {
   // Photos that were deleted, by the paths that requests about them have: "/labels/17", "/photos/"
   // and the digest. What they showed, and where they were, goes from all lines; durable on return.
   Status forget(const std::map<std::string, Digest>& photos);
-  // The last `most` lines, oldest first, of all files.
+  // The last `most` lines, oldest first, of all files, without their checksums. In place of one
+  // that is not as it was written {"damaged", "text"}.
   Result<std::vector<std::string>> last(size_t most) const;
 
  private:
   std::string path(int i) const;
   Result<std::unique_ptr<FileLock>> lock();
   Status rotate();
+  static Result<int64_t> end_of_lines(File& file);
   Status append(const std::string& text);
   Status forget_in(const std::string& file, const std::map<std::string, Digest>& photos);
 

@@ -77,14 +77,18 @@ std::string default_cache_directory() {
   return ".ndtrain-cache";
 }
 
-std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
-                                          const std::string& root) {
+std::string catalogue_directory(const std::string& cache, const std::string& root) {
   std::error_code error;
   std::filesystem::path absolute = std::filesystem::weakly_canonical(root, error);
   if (error) absolute = root;
   const std::string name = to_hex(sha256(absolute.string())).substr(0, 16);
-  const std::string directory = join(join(cache, "catalogues"), name);
-  Result<std::unique_ptr<Catalogue>> catalogue = Catalogue::open(fs, directory);
+  return join(join(cache, "catalogues"), name);
+}
+
+std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
+                                          const std::string& root) {
+  Result<std::unique_ptr<Catalogue>> catalogue =
+      Catalogue::open(fs, catalogue_directory(cache, root));
   if (!catalogue.ok()) throw Error("catalogue of ", root, ": ", catalogue.status().message());
   return std::move(*catalogue);
 }

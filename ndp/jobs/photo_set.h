@@ -40,7 +40,8 @@ struct PhotoSet {
 // or ~/.cache/ndtrain.
 std::string default_cache_directory();
 
-// The catalogue of one photo directory, kept under `cache`.
+// The catalogue of one photo directory, kept in a directory under `cache`.
+std::string catalogue_directory(const std::string& cache, const std::string& root);
 std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
                                           const std::string& root);
 

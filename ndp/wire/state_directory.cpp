@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
@@ -9,20 +10,20 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormatWithoutChecksum = 1, kFormat = 2;
 
 // Null when there is no file yet.
 Result<Json> read_state(Fs& fs, const std::string& path) {
   const Result<std::string> text = fs.read(path);
   if (text.status().code() == Code::kNotFound) return Json();
   if (!text.ok()) return text.status();
-  Json json = try_parse_json(*text);
-  if (!json.is_object()) return Status(Code::kCorrupt, path + ": is not JSON");
+  Result<Json> json = parse_state(*text);
+  if (!json.ok()) return Status(json.status().code(), path + ": " + json.status().message());
   return json;
 }
 
 Status write_state(Fs& fs, const std::string& path, const Json& json) {
-  return publish(fs, path, json_text(json, 2) + "\n");
+  return publish(fs, path, state_text(json));
 }
 
 std::string bytes_from_hex(const std::string& hex) {
@@ -48,6 +49,25 @@ auto reading(const std::string& path, F f) -> Result<decltype(f())> {
 
 }  // namespace
 
+std::string state_text(Json state) {
+  state["format"] = kFormat;
+  return checksummed(std::move(state));
+}
+
+Result<Json> parse_state(std::string_view text) {
+  try {
+    const Json written = try_parse_json(text);
+    Json state = verified(text);
+    if (!state.is_object()) return Status(Code::kCorrupt, "is damaged: it is no JSON object");
+    const bool older = state.contains("format") && state["format"] == kFormatWithoutChecksum;
+    if (older || written.contains("checksum")) return state;
+    return Status(Code::kCorrupt,
+                  "is damaged, or was edited: it has no checksum; put back a backup");
+  } catch (const Error& e) {
+    return Status(Code::kCorrupt, e.what());
+  }
+}
+
 Result<StateDirectory> StateDirectory::open(Fs& fs, const std::string& path,
                                             const std::string& role) {
   if (const Status s = fs.make_directories(path); !s.ok()) return s;
@@ -62,9 +82,7 @@ Result<StateDirectory> StateDirectory::open(Fs& fs, const std::string& path,
   const Result<Json> json = read_state(fs, file);
   if (!json.ok()) return json.status();
   if (json->is_null()) {
-    if (const Status s = write_state(fs, file, {{"role", role}, {"format", kFormat}}); !s.ok()) {
-      return s;
-    }
+    if (const Status s = write_state(fs, file, {{"role", role}}); !s.ok()) return s;
     return d;
   }
   const auto found = reading(file, [&] {
@@ -75,7 +93,9 @@ Result<StateDirectory> StateDirectory::open(Fs& fs, const std::string& path,
     return Status(Code::kUnsupported,
                   path + " is the state of a " + found->first + ", not of a " + role);
   }
-  if (found->second != kFormat) {
+  if (found->second == kFormatWithoutChecksum) {
+    if (const Status s = write_state(fs, file, *json); !s.ok()) return s;
+  } else if (found->second != kFormat) {
     return Status(Code::kUnsupported, path + " has format " + std::to_string(found->second) +
                                           "; this program knows " + std::to_string(kFormat));
   }

@@ -1,7 +1,8 @@
 // What a role keeps on its disk. One process has the directory at a time; a newer format, or the
 // directory of another role, is refused.
 //
-// DIR/state.json   {"role": "tuner", "format": 1, …}: what the role itself must not forget
+// DIR/state.json   {"role": "tuner", "format": 2, …, "checksum": "…"}: what the role itself must
+//                  not forget; format 1 has no checksum, and becomes format 2 when it is opened
 // DIR/lock
 //
 // One thread.
@@ -9,11 +10,18 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "framework/core/fs.h"
+#include "framework/core/json_fwd.h"
 #include "ndp/wire/tuner_identity.h"
 
 namespace ndtrain::ndp {
+
+// state.json as text, in the format of this program, and what such a text says; kCorrupt, which
+// does not name the file, when it is not as it was written.
+std::string state_text(Json state);
+Result<Json> parse_state(std::string_view text);
 
 class StateDirectory {
  public:

@@ -54,6 +54,39 @@ TEST_F(Audit, SaysWhoChangedWhatFromWhatToWhat) {
                                            {"before", "tulip"}}));
 }
 
+TEST_F(Audit, ALineThatTheDiskHasChangedIsShownAsSuch) {
+  log().add({.who = "ann", .what = "label", .request = "PUT /labels/1"}).or_throw();
+  log().add({.who = "bob", .what = "label", .request = "PUT /labels/2"}).or_throw();
+  std::string text = fs_.read("state/audit.jsonl").or_throw();
+  text[text.find("ann")] = 'e';
+  publish(fs_, "state/audit.jsonl", text).or_throw();
+  const std::vector<nlohmann::json> all = lines();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_TRUE(all[0].contains("damaged"));
+  EXPECT_FALSE(all[0].contains("who"));
+  EXPECT_THAT(all[0].at("text").get<std::string>(), HasSubstr("enn"));
+  EXPECT_EQ(all[1].at("who"), "bob");
+  log().forget({{"/labels/1", sha256("gone")}}).or_throw();
+  EXPECT_TRUE(lines().at(0).contains("damaged")) << "it stays so where something of it goes";
+}
+
+TEST_F(Audit, ALastLineWhoseEndTheDiskHasChangedIsKept) {
+  log().add({.who = "ann", .what = "label", .request = "PUT /labels/1"}).or_throw();
+  log().add({.who = "bob", .what = "label", .request = "PUT /labels/2"}).or_throw();
+  std::string text = fs_.read("state/audit.jsonl").or_throw();
+  text.back() ^= 1;
+  publish(fs_, "state/audit.jsonl", text).or_throw();
+  EXPECT_EQ(requests().size(), 2U);
+  log().add({.who = "eve", .what = "label", .request = "PUT /labels/3"}).or_throw();
+  EXPECT_THAT(requests(),
+              ::testing::ElementsAre("PUT /labels/1", "PUT /labels/2", "PUT /labels/3"));
+}
+
+TEST_F(Audit, ALineOfAnEarlierProgramIsShown) {
+  publish(fs_, "state/audit.jsonl", "{\"who\":\"ann\"}\n").or_throw();
+  EXPECT_EQ(lines().at(0), nlohmann::json({{"who", "ann"}}));
+}
+
 TEST_F(Audit, OfADeletedPhotoItKeepsWhoDidWhatWhenAndTheDigestInAllFiles) {
   const Digest gone = sha256("gone"), other = sha256("other");
   const std::string hex = to_hex(gone), label = R"({"label": "rose"})";

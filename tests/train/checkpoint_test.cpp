@@ -70,6 +70,7 @@ TEST(Checkpoint, OfAnEarlierVersionHasNoTop5) {
     c.rows = rows;
     TensorFile file = from_safetensors(checkpoint_bytes(c)).or_throw();
     file.metadata.erase("correct_top5");
+    file.metadata.erase("checksum");
     const Checkpoint d = parse_checkpoint(to_safetensors(file)).or_throw();
     EXPECT_EQ(std::isnan(d.correct_top5), rows > 0);
     EXPECT_EQ(d.correct, c.correct);
@@ -99,6 +100,25 @@ TEST(Checkpoint, WhatIsNoCheckpointIsCorruptAndNamed) {
     changed.metadata[key] = value;
     EXPECT_TRUE(refused(to_safetensors(changed))) << key << " " << value;
   }
+}
+
+TEST(Checkpoint, NoBitOfOneIsAnotherUnnoticed) {
+  const std::string whole = checkpoint_bytes(example());
+  for (size_t at = 0; at < whole.size(); ++at) {
+    std::string bytes = whole;
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << at % 8));
+    const Result<Checkpoint> read = parse_checkpoint(bytes);
+    if (read.ok()) {
+      EXPECT_EQ(checkpoint_bytes(*read), whole) << "byte " << at;
+    }
+  }
+}
+
+TEST(Checkpoint, OneWithoutAChecksumIsTakenAsItIs) {
+  TensorFile file = from_safetensors(checkpoint_bytes(example())).or_throw();
+  EXPECT_EQ(file.metadata.erase("checksum"), 1U);
+  EXPECT_EQ(checkpoint_bytes(parse_checkpoint(to_safetensors(file)).or_throw()),
+            checkpoint_bytes(example()));
 }
 
 TEST(Checkpoint, AFullDiskLeavesTheOldOne) {

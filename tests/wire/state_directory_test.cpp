@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/core/json.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 
@@ -31,17 +32,59 @@ TEST(StateDirectory, AStoreKnowsItsTunerAfterAPowerCut) {
   EXPECT_EQ(open(fs, "pipestore").known_tuner().or_throw(), met);
 }
 
-// An earlier program writes the term that it meets and leaves what it does not know as it was.
+// An earlier program, of format 1, writes the term that it meets and leaves what it does not know.
 TEST(StateDirectory, TheStartOfAnEarlierTermIsNotTakenForThatOfThisOne) {
   MemoryFs fs;
   open(fs, "pipestore").remember({std::string(16, 'x'), 5, 11}).or_throw();
-  std::string text = fs.read("state/state.json").or_throw();
-  const std::string term = "\"term\": 5";
-  text.replace(text.find(term), term.size(), "\"term\": 6");
+  Json json = parse_state(fs.read("state/state.json").or_throw()).or_throw();
+  json["term"] = 6;
+  json["format"] = 1;
+  const std::string text = json_text(json);
   ASSERT_TRUE(fs.remove("state/state.json").ok());
   support::write_file(fs, "state/state.json", text);
   EXPECT_EQ(open(fs, "pipestore").known_tuner().or_throw(),
             (TunerIdentity{std::string(16, 'x'), 6, 0}));
+}
+
+TEST(StateDirectory, NoBitOfItsFileIsAnotherUnnoticed) {
+  MemoryFs fs;
+  const TunerIdentity met{std::string(16, 'x'), 5, UINT64_MAX};
+  open(fs, "pipestore").remember(met).or_throw();
+  const std::string whole = fs.read("state/state.json").or_throw();
+  int refused = 0;
+  for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string bytes = whole;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
+    ASSERT_TRUE(fs.remove("state/state.json").ok());
+    support::write_file(fs, "state/state.json", bytes);
+    const Result<StateDirectory> state = StateDirectory::open(fs, "state", "pipestore");
+    if (state.ok()) {
+      EXPECT_EQ(state->known_tuner().or_throw(), met) << "bit " << bit;
+    } else {
+      EXPECT_NE(state.status().message().find("state/state.json"), std::string::npos);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 7 * static_cast<int>(whole.size()));
+}
+
+TEST(StateDirectory, OneOfAnEarlierProgramGetsAChecksumWhenItIsOpened) {
+  MemoryFs fs;
+  support::write_file(fs, "state/state.json",
+                      R"({"role": "tuner", "format": 1, "tuner": "61", "term": 7, "later": [1]})");
+  EXPECT_EQ(open(fs, "tuner").known_tuner().or_throw().term, 7U);
+  const std::string text = fs.read("state/state.json").or_throw();
+  EXPECT_NE(text.find("checksum"), std::string::npos);
+  EXPECT_NE(text.find("later"), std::string::npos) << "what it does not know stays";
+  EXPECT_EQ(open(fs, "tuner").next_term(1).or_throw().term, 8U);
+}
+
+TEST(StateDirectory, OneWhoseChecksumIsGoneIsRefused) {
+  MemoryFs fs;
+  (void)open(fs, "tuner");
+  ASSERT_TRUE(fs.remove("state/state.json").ok());
+  support::write_file(fs, "state/state.json", R"({"role": "tuner", "format": 2})");
+  EXPECT_EQ(StateDirectory::open(fs, "state", "tuner").status().code(), Code::kCorrupt);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "ndp/engine/crops.h"
@@ -46,13 +47,19 @@ SurveySink::SurveySink(const JobContext& context, const std::string& directory,
   const Result<std::string> text = fs_.read(gains_file_);
   if (text.status().code() == Code::kNotFound) return;
   text.status().or_throw();
-  gains_ = parse_json(*text).get<std::map<std::string, double>>();
+  try {
+    const Json json = verified(*text);
+    const bool older = !json.contains("gains") || !json["gains"].is_object();
+    gains_ = (older ? json : json["gains"]).get<std::map<std::string, double>>();
+  } catch (const std::exception& e) {
+    throw Error(gains_file_, ": ", e.what(), "; removed, the stores say it again");
+  }
 }
 
 Status SurveySink::inventory(const RowIngest::Inventory& inventory) {
   if (inventory.bf16_gain <= 0) return {};
   gains_[inventory.store] = inventory.bf16_gain;
-  return publish(fs_, gains_file_, json_text(Json(gains_)) + "\n");
+  return publish(fs_, gains_file_, checksummed({{"gains", gains_}}, -1));
 }
 
 Result<std::vector<uint64_t>> SurveySink::open(const Manifest& manifest) {

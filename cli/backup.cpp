@@ -28,12 +28,13 @@ uint64_t term_after(uint64_t saved, int64_t unix_seconds) {
 }
 
 void raise_term(Fs& fs, const std::string& path, int64_t now) {
-  Json json = try_parse_json(fs.read(path).or_throw());
-  if (!json.is_object()) throw Error(path, ": is not JSON");
+  Result<Json> read = parse_state(fs.read(path).or_throw());
+  if (!read.ok()) throw Error(path, ": ", read.status().message());
+  Json json = std::move(*read);
   if (!json.contains("term")) return;  // it was never started
   if (!json["term"].is_number_unsigned()) throw Error(path, ": its term is no number");
   json["term"] = term_after(json["term"].get<uint64_t>(), now);
-  publish(fs, path, json_text(json, 2) + "\n").or_throw();
+  publish(fs, path, state_text(std::move(json))).or_throw();
 }
 
 }  // namespace

@@ -7,13 +7,14 @@
 
 #include "framework/core/checksummed_json.h"
 #include "framework/core/file_digest.h"
-#include "framework/core/json.h"
+#include "framework/train/checkpoint.h"
 #include "ndp/http/tokens.h"
 #include "ndp/pipestore/store_trash.h"
 #include "ndp/pipestore/upload_format.h"
-#include "ndp/sqlite/snapshot.h"
+#include "ndp/sqlite/database_check.h"
 #include "ndp/store/segment_index.h"
 #include "ndp/store/segment_scan.h"
+#include "ndp/wire/state_directory.h"
 #include "tuner/jobs/job_files.h"
 #include "tuner/service/deletion_log.h"
 #include "tuner/service/trash_log.h"
@@ -47,6 +48,14 @@ Status check_named(Fs& fs, const std::string& path) {
   return corrupt("its bytes are others than those that it is called after");
 }
 
+bool is_whole_line(std::string_view line) {
+  try {
+    return verified(line).is_object();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Status check_json(Fs& fs, const std::string& path) {
@@ -56,15 +65,25 @@ Status check_json(Fs& fs, const std::string& path) {
   });
 }
 
+Status check_state_json(Fs& fs, const std::string& path) {
+  return of_text(fs, path, [](const std::string& text) { return parse_state(text).status(); });
+}
+
+Status check_checkpoint(Fs& fs, const std::string& path) {
+  return of_text(fs, path,
+                 [](const std::string& bytes) { return parse_checkpoint(bytes).status(); });
+}
+
 Status check_json_lines(Fs& fs, const std::string& path) {
   return of_text(fs, path, [](std::string_view text) {
     int64_t number = 0;
     for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
       ++number;
-      if (try_parse_json(std::string(text.substr(0, end))).is_object()) continue;
+      if (is_whole_line(text.substr(0, end))) continue;
       return corrupt(fmt::format("line {} is none that was written", number));
     }
-    return Status();
+    const bool other_end = text.size() > 1 && is_whole_line(text.substr(0, text.size() - 1));
+    return other_end ? corrupt("the end of its last line is another") : Status();
   });
 }
 
@@ -133,6 +152,8 @@ Status check_deletions(Fs& fs, const std::string& path) {
 Status check_trash(Fs& fs, const std::string& path) {
   return of_text(fs, path, [](const std::string& bytes) { return TrashLog::check(bytes); });
 }
-Status check_database(Fs&, const std::string& path) { return sql::check_database(path); }
+Status check_database(Fs&, const std::string& path) {
+  return sql::check_database(path, sql::DatabaseCheck::kWhole);
+}
 
 }  // namespace ndtrain::cli

@@ -4,7 +4,6 @@
 #include "cli/state_check.h"
 #include "cli/verb.h"
 #include "ndp/pipestore/daemon.h"
-#include "ndp/wire/state_directory.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -38,6 +37,21 @@ std::string text_of(const CheckedState& found, const std::string& state, const s
   return text;
 }
 
+// By what else is there where state.json does not say it any more.
+std::string role_of_files(Fs& fs, const std::string& state) {
+  try {
+    return role_of_state(fs, state);
+  } catch (const Error&) {
+    for (const char* const name : {"cache", "in_force.json", "uploads"}) {
+      if (fs.exists(join(state, name))) return "pipestore";
+    }
+    for (const char* const name : {"jobs", "versions.json", "stores.json", "labels.db"}) {
+      if (fs.exists(join(state, name))) return "tuner";
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 void declare_fsck(ArgsSpec& args) {
@@ -49,15 +63,16 @@ void declare_fsck(ArgsSpec& args) {
 
 int run_fsck(Context& context, const Args& args) {
   Fs& fs = context.fs();
-  const std::string path = args.required("STATE"), role = role_of_state(fs, path);
+  const std::string path = args.required("STATE"), role = role_of_files(fs, path);
   if (role == kRoleOfSeveral) {
     throw Error(path, " has a directory for each collection: check each, as ", path, "/NAME");
   }
-  const Result<StateDirectory> state = StateDirectory::open(fs, path, role);
-  if (state.status().code() == Code::kExists) {
-    throw Error(state.status().message(), "; stop it first");
+  // Not StateDirectory::open(), which may write, and opens none whose state.json is damaged.
+  const Result<std::unique_ptr<FileLock>> lock = fs.lock(join(path, "lock"));
+  if (lock.status().code() == Code::kExists) {
+    throw Error(path, " belongs to another running ", role, "; stop it first");
   }
-  state.status().or_throw();
+  lock.status().or_throw();
   const CheckedState found = check_state(fs, path, role, args.on("repair"), context.progress());
   if (context.progress().interrupted()) return kInterrupted;
   Json damaged = Json::array();

@@ -11,7 +11,9 @@
 #include "cli/archive.h"
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
+#include "ndp/sqlite/database_check.h"
 #include "ndp/sqlite/snapshot.h"
+#include "ndp/wire/state_directory.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -252,9 +254,9 @@ std::string role_of_state(Fs& fs, const std::string& state) {
   if (!fs.exists(path)) {
     throw Error(state, " is no state of a Tuner or PipeStore: it has no ", kState);
   }
-  const Json json = try_parse_json(fs.read(path).or_throw());
-  if (!json.is_object()) throw Error(path, ": is not JSON");
-  return json.value("role", "");
+  const Result<Json> json = parse_state(fs.read(path).or_throw());
+  if (!json.ok()) throw Error(path, ": ", json.status().message());
+  return json->value("role", "");
 }
 
 BackedUp back_up(Fs& fs, Clock& clock, const StateBackup& what) {
@@ -272,7 +274,7 @@ BackedUp back_up(Fs& fs, Clock& clock, const StateBackup& what) {
 
 void check_restored(Fs& fs, const std::string& state) {
   const std::string labels = join(state, kLabels);
-  if (fs.exists(labels)) sql::check_database(labels).or_throw();
+  if (fs.exists(labels)) sql::check_database(labels, sql::DatabaseCheck::kWhole).or_throw();
 }
 
 }  // namespace ndtrain::cli

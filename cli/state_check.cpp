@@ -16,7 +16,7 @@ struct Rule {
   std::string_view role;  // "": of both
   const char* files;      // a pattern for the whole of the path
   bool derived;
-  Status (*check)(Fs& fs, const std::string& path);
+  FileCheck check;
 };
 
 // The first that fits.
@@ -25,19 +25,21 @@ constexpr Rule kRules[] = {
     {"", R"((.*/)?index)", true, check_index},
     {"", R"(tokens\.json)", false, check_tokens},
     {"", R"(audit(\.\d+)?\.jsonl)", false, check_json_lines},
-    {"", R"((state|collection)\.json)", false, check_json},
+    {"", R"(state\.json)", false, check_state_json},
+    {"", R"(collection\.json)", false, check_json},
     {"tuner", R"(labels\.db)", false, check_database},
     {"tuner", R"(models/.*\.onnx)", false, check_model},
     {"tuner", "deletions", false, check_deletions},
     {"tuner", "trash", false, check_trash},
     {"tuner", R"((stores|versions|forgotten|watch)\.json)", false, check_json},
     {"tuner", R"(jobs/\d+/(job|closed|quarantine|notes)\.json)", false, check_json},
-    {"tuner", R"(jobs/\d+/.*answers\.json)", true, check_json},
+    {"tuner", R"(jobs/\d+/.*(answers|gains)\.json)", true, check_json},
+    {"tuner", R"(jobs/\d+/run/(last|best)\.safetensors)", false, check_checkpoint},
     {"tuner", R"(jobs/\d+/(manifest|numerics)\.cbor)", false, check_cbor},
     {"tuner", R"(features/.*\.json)", true, check_json},
     {"pipestore", R"(models/.*\.onnx)", true, check_model},
     {"pipestore", R"(cache/.*\.(db|sqlite))", true, check_database},
-    {"pipestore", R"((in_force|deletions)\.json)", true, check_json},
+    {"pipestore", R"((in_force|deletions|scrub)\.json)", true, check_json},
     {"pipestore", R"(trash\.bin)", true, check_store_trash},
     {"pipestore", "uploads/log", false, check_upload_log},
     {"pipestore", R"(uploads/[0-9a-f]{2}/[0-9a-f]{64}\..*)", false, check_upload},
@@ -54,6 +56,14 @@ std::vector<CompiledRule> rules_of(const std::string& role) {
     if (rule.role.empty() || rule.role == role) rules.push_back({rule, std::regex(rule.files)});
   }
   return rules;
+}
+
+// Null: none fits.
+const Rule* rule_of(const std::vector<CompiledRule>& rules, const std::string& name) {
+  for (const CompiledRule& c : rules) {
+    if (std::regex_match(name, c.files)) return &c.rule;
+  }
+  return nullptr;
 }
 
 // Locks, what a crash left, and what belongs to a database beside it.
@@ -94,6 +104,12 @@ bool CheckedState::whole() const {
   return std::ranges::all_of(damaged, [](const DamagedFile& f) { return f.removed; });
 }
 
+FileCheck check_of(const std::string& role, const std::string& name) {
+  const std::vector<CompiledRule> rules = rules_of(role);
+  const Rule* const rule = rule_of(rules, name);
+  return rule ? rule->check : nullptr;
+}
+
 CheckedState check_state(Fs& fs, const std::string& state, const std::string& role, bool repair,
                          Progress& progress) {
   const std::vector<CompiledRule> rules = rules_of(role);
@@ -106,12 +122,11 @@ CheckedState check_state(Fs& fs, const std::string& state, const std::string& ro
   for (const auto& [name, bytes] : files) {
     if (progress.interrupted()) return found;
     ++found.files;
-    const auto fits = [&](const CompiledRule& c) { return std::regex_match(name, c.files); };
-    const auto compiled = std::ranges::find_if(rules, fits);
-    if (compiled == rules.end()) {
+    const Rule* const rule = rule_of(rules, name);
+    if (rule == nullptr) {
       found.unchecked.push_back(name);
-    } else if (const Status s = compiled->rule.check(fs, join(state, name)); !s.ok()) {
-      const bool derived = compiled->rule.derived;
+    } else if (const Status s = rule->check(fs, join(state, name)); !s.ok()) {
+      const bool derived = rule->derived;
       if (repair && derived) remove(fs, join(state, name));
       found.damaged.push_back({name, s.message(), derived, repair && derived});
     }

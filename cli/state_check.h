@@ -26,6 +26,10 @@ struct CheckedState {
   bool whole() const;  // or will be, once the role has started
 };
 
+// How a file of such a role is checked, by its name below the directory; null: it has no checksum.
+using FileCheck = Status (*)(Fs& fs, const std::string& path);
+FileCheck check_of(const std::string& role, const std::string& name);
+
 // `role`: of state.json. With `repair`, derived files that are damaged are removed. When it is
 // interrupted, what was found by then. Throws Error: what cannot be listed or removed. The caller
 // has the directory's lock.

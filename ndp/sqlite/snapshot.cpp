@@ -41,16 +41,4 @@ Status Snapshot::copy_to(const std::string& path) {
   }
 }
 
-Status check_database(const std::string& path) {
-  try {
-    Database db(path);
-    Statement check(db, "PRAGMA quick_check(1)");
-    const std::string found = check.step() ? check.bytes(0) : "";
-    if (found == "ok") return {};
-    return {Code::kCorrupt, path + ": " + found};
-  } catch (const Failure& failure) {
-    return failure.status;
-  }
-}
-
 }  // namespace ndtrain::ndp::sql

@@ -29,7 +29,4 @@ class Snapshot {
   std::unique_ptr<Database> db_;
 };
 
-// Reads all of a database: kCorrupt, with what SQLite found, when its pages do not fit together.
-Status check_database(const std::string& path);
-
 }  // namespace ndtrain::ndp::sql

@@ -18,6 +18,8 @@ Code code_of(int error) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return Code::kCorrupt;
+    case SQLITE_INTERRUPT:
+      return Code::kCancelled;
     case SQLITE_TOOBIG:
       return Code::kTooLarge;
     case SQLITE_CONSTRAINT:

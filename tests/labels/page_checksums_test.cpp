@@ -11,6 +11,7 @@
 #include "framework/core/rng.h"
 #include "ndp/labels/migrations.h"
 #include "ndp/labels/sqlite_labels.h"
+#include "ndp/sqlite/database_check.h"
 #include "ndp/sqlite/snapshot.h"
 #include "ndp/sqlite/sqlite.h"
 #include "tests/labels/labels_fixture.h"
@@ -121,7 +122,7 @@ TEST(PageChecksums, SayWhichPageItIs) {
   const Status s = db.ok() ? all_of(**db).status() : db.status();
   EXPECT_EQ(s.code(), Code::kCorrupt);
   EXPECT_THAT(s.message(), HasSubstr(" of " + file.path() + " is not as it was written"));
-  EXPECT_EQ(sql::check_database(file.path()).code(), Code::kCorrupt);
+  EXPECT_EQ(sql::check_database(file.path(), sql::DatabaseCheck::kWhole).code(), Code::kCorrupt);
 }
 
 TEST(PageChecksums, ComeToAFileOfAnEarlierProgram) {
@@ -144,7 +145,17 @@ TEST(PageChecksums, ComeToAFileOfAnEarlierProgram) {
     EXPECT_EQ(db->find_photo(db->collection("c").or_throw(), "a.jpg").or_throw(), 5);
     EXPECT_EQ(bytes_of_file(file.path())[20], 8);
   }
-  EXPECT_TRUE(sql::check_database(file.path()).ok());
+  EXPECT_TRUE(sql::check_database(file.path(), sql::DatabaseCheck::kWhole).ok());
+}
+
+TEST(PageChecksums, ACheckOfAllEndsWhenItIsToldTo) {
+  const TemporaryDb file;
+  fill(*file.open());
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(sql::check_database(file.path(), sql::DatabaseCheck::kWhole, stop.get_token()).code(),
+            Code::kCancelled);
+  EXPECT_TRUE(sql::check_database(file.path(), sql::DatabaseCheck::kPages).ok());
 }
 
 TEST(PageChecksums, GoAlongIntoACopy) {
@@ -153,7 +164,7 @@ TEST(PageChecksums, GoAlongIntoACopy) {
   fill(*db);  // much of it is in the write-ahead log
   sql::Snapshot::of(file.path()).or_throw().copy_to(copy.path()).or_throw();
   EXPECT_EQ(bytes_of_file(copy.path())[20], 8);
-  EXPECT_TRUE(sql::check_database(copy.path()).ok());
+  EXPECT_TRUE(sql::check_database(copy.path(), sql::DatabaseCheck::kWhole).ok());
   EXPECT_EQ(all_of(*copy.open()).or_throw(), all_of(*db).or_throw());
 }
 

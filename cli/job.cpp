@@ -415,6 +415,10 @@ int run_store_ls(Context& context, const Args& args) {
                         when(s["last_seen"]), one ? "" : "  " + s["collection"].get<std::string>());
     const std::string wrong = s.value("wrong_features", std::string());
     if (!wrong.empty()) text += fmt::format("  {}\n", wrong);
+    if (const auto damaged = s.value("damaged", uint64_t{0}); damaged > 0) {  // an older Tuner's 0
+      text += fmt::format("  its disk has changed {} photo{}: its log names them\n", damaged,
+                          damaged == 1 ? "" : "s");
+    }
     for (const auto& [task, version] : s["in_force"].items()) {
       if (task != std::string(kDefaultTask)) {
         text += fmt::format("{:>48}  of task {}\n", version.get<uint64_t>(), task);

@@ -65,6 +65,9 @@ void declare_store(ArgsSpec& args) {
       "seconds between looks through all of the photo directory, for what was not heard of; 0: "
       "only at the start (default: 600, on a network file system 60)",
       "SECONDS");
+  declare_scrub(args,
+                "all photos are read once in this time, uploads first, to find those that the disk "
+                "has changed");
   args.flag("b,batch", "the most photos at a time", "N", "32");
   declare_sandbox(args, "uploads, those that people upload; all, those of --photos too");
   declare_security(args);
@@ -134,6 +137,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   if (const double seconds = config.rescan.value_or(0); !(seconds >= 0 && seconds <= 1e9)) {
     throw UsageError("--rescan " + args.text("rescan") + ": from 0 to 1e9 seconds");
   }
+  config.scrub = scrub_of(args);
   read_uploads(args, config.uploads);
   config.sandbox = sandbox_of(args);
   config.version = NDT_VERSION;

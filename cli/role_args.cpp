@@ -10,6 +10,7 @@
 #include "cli/flags_of_train.h"
 #include "cli/group_args.h"
 #include "cli/head_args.h"
+#include "cli/number_args.h"
 #include "cli/optimizer_args.h"
 #include "cli/precision_args.h"
 #include "cli/progress_bar.h"
@@ -125,6 +126,19 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
               " can be reached by other machines: give it TLS with --http-cert and --http-key "
               "(`ndtrain cert init DIR --web HOST` makes them), or serve it in the clear with "
               "--insecure");
+}
+
+void declare_scrub(ArgsSpec& args, const std::string& what) {
+  args.flag("scrub", what + "; 12h, 30d or 4w, 0: never", "TIME", "30d");
+}
+
+std::chrono::nanoseconds scrub_of(const Args& args) {
+  constexpr int64_t kMostDays = 3650;
+  const std::string text = args.required("scrub");
+  if (text == "0") return std::chrono::nanoseconds(0);
+  const std::chrono::seconds time(parse_duration("scrub", text));
+  if (time <= std::chrono::days(kMostDays)) return time;
+  throw UsageError(fmt::format("--scrub {}: at most {}d", text, kMostDays));
 }
 
 void declare_sandbox(ArgsSpec& args, const std::string& modes) {

@@ -1,6 +1,7 @@
 // What the verbs of the two roles share.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -40,6 +41,10 @@ struct TunerOffers {
   std::function<Json(const JobSpec& spec)> plan = {};
 };
 void read_training(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner);
+
+// The flag --scrub, a duration or 0; `what` says what is read in it.
+void declare_scrub(ArgsSpec& args, const std::string& what);
+std::chrono::nanoseconds scrub_of(const Args& args);  // throws UsageError
 
 // The flag --sandbox; `modes` says what uploads and all are of.
 void declare_sandbox(ArgsSpec& args, const std::string& modes);

@@ -56,6 +56,9 @@ void declare_tuner_serve(ArgsSpec& args) {
                   "1 to {}; 1: one after the other",
                   kMostJobsAtOnce),
       "N", std::to_string(kMostJobsAtOnce));
+  declare_scrub(args,
+                "the label database and the models are read once in this time, to find what the "
+                "disk has changed");
   args.flag(
       "watch",
       "fine-tune by itself, by this rule, when there are enough new labels by people or drift "
@@ -76,6 +79,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.db = args.text("db");
   read_cache(args, config);
   config.jobs_at_once = jobs_at_once(args);
+  config.scrub = scrub_of(args);
   config.sandbox = sandbox_of(args);
   for (const std::string& rule : parts_of(args.list("watch"))) {
     config.watch.push_back(load_watch_rule(context.fs(), rule));

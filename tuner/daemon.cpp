@@ -28,6 +28,7 @@
 #include "tuner/http/http_trash.h"
 #include "tuner/http/http_uploads.h"
 #include "tuner/models/whole_model.h"
+#include "tuner/state_scrub.h"
 #include "tuner/watch/watcher.h"
 #include "tuner/work/default_job_factory.h"
 
@@ -57,6 +58,12 @@ std::unique_ptr<KeptFeatures> kept_features(const TunerConfig& config, Fs& fs, C
   return std::make_unique<KeptFeatures>(fs, clock, state.file("features"), config.cache_bytes);
 }
 
+// Of SQLite; "" of another database.
+std::string file_of(const std::string& labels) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  return labels.starts_with(kSqlite) ? labels.substr(kSqlite.size()) : "";
+}
+
 // Null: no sandbox.
 std::unique_ptr<UploadDecoder> decoder_of(const TunerConfig& config) {
   if (config.sandbox == SandboxMode::kOff) return nullptr;
@@ -75,6 +82,8 @@ struct TunerDaemon::Parts {
         versions(fs, state.file("versions.json")),
         guard(f, clock, config.state, std::string(kDefaultCollection), config.http_security),
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
+        scrub({.labels = file_of(labels), .models = state.file("models"), .period = config.scrub},
+              fs, clock),
         me(state.next_term(random_bits()).or_throw()),
         features(kept_features(config, fs, clock, state)),
         decoder(decoder_of(config)),
@@ -235,6 +244,9 @@ struct TunerDaemon::Parts {
       to.gauge("ndtrain_lane_tasks", "Tasks that wait or run, by lane", {{"lane", lane}},
                static_cast<double>(n));
     }
+    to.gauge("ndtrain_state_damaged_files",
+             "Files of the state that are not as they were written: the log names them", {},
+             static_cast<double>(scrub.counts().damaged.size()));
     const LinkSecurity& link = link_certificates.now();
     const bool stale = !link_certificates.trouble().empty();
     add_certificate(to, "authority", link.authority, stale);
@@ -337,6 +349,7 @@ struct TunerDaemon::Parts {
   const Tickets tickets{system_clock()};
   uint64_t tokens = 0;  // the list that the service has
   std::string labels;   // url
+  StateScrub scrub;
   const TunerIdentity me;
   const std::unique_ptr<KeptFeatures> features;  // null: none are kept
   const std::unique_ptr<UploadDecoder> decoder;  // null: no sandbox

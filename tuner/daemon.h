@@ -41,6 +41,7 @@ struct TunerConfig {
   // Read both anew while it serves (SecurityReload); empty: they stay. Throw Error.
   std::function<LinkSecurity()> read_security = {};
   std::function<HttpSecurity(const LinkSecurity& in_force)> read_http_security = {};
+  std::chrono::nanoseconds scrub{0};      // see StateScrub::Setting::period
   size_t jobs_at_once = kMostJobsAtOnce;  // that may run beside each other: 1 to that
   // Fine-tunings and relabellings by themselves; one rule for a task and a collection.
   std::vector<WatchRule> watch = {};

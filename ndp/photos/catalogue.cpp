@@ -6,8 +6,6 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr std::string_view kFile = "catalogue.sqlite";
-
 // Runs `f` and turns Failure into the Status it holds.
 template <typename F>
 auto guarded(F f) -> decltype(f()) {
@@ -26,8 +24,13 @@ CatalogueEntry entry_of(CatalogueRow row) {
 
 }  // namespace
 
+std::string damaged_by_disk(const Digest& photo) {
+  return "the disk has changed it: its bytes are not those of photo " + to_hex(photo) +
+         " any more, and nobody has written the file; put back a backup of it";
+}
+
 struct Catalogue::State {
-  explicit State(const std::string& in) : directory(in), rows(join(in, kFile)) {}
+  explicit State(const std::string& in) : directory(in), rows(join(in, std::string(kFile))) {}
   const std::string directory;
   CatalogueRows rows;
 };
@@ -96,6 +99,39 @@ Status Catalogue::quarantine(const Digest& digest, const std::string& reason) {
   });
 }
 
+Status Catalogue::set_damaged(const std::string& path, const Digest& now) {
+  return guarded([&]() -> Status {
+    sql::Transaction t(state_->rows.database());
+    std::optional<CatalogueRow> row = state_->rows.by_path(path);
+    if (!row) return {Code::kNotFound, path + ": not in the catalogue"};
+    CatalogueEntry& e = row->entry;
+    if (!e.digest || e.state != PhotoState::kOk) return {};  // is so, or was no photo
+    const Digest photo = *e.digest;
+    e.digest = now;
+    e.state = PhotoState::kQuarantined;
+    e.reason = damaged_by_disk(photo);
+    state_->rows.update(row->id, e, row->fresh);
+    state_->rows.add_damaged(path, photo);
+    state_->rows.add_bad(now, e.reason);
+    t.commit();
+    return {};
+  });
+}
+
+Result<std::vector<DamagedPhoto>> Catalogue::damaged() {
+  return guarded([&]() -> Result<std::vector<DamagedPhoto>> { return state_->rows.damaged(); });
+}
+
+Status Catalogue::forget_damage(const std::string& path) {
+  return guarded([&]() -> Status {
+    sql::Transaction t(state_->rows.database());
+    if (const auto row = state_->rows.by_path(path)) state_->rows.remove(row->id);
+    state_->rows.remove_damaged(path);
+    t.commit();
+    return {};
+  });
+}
+
 Status Catalogue::forget(const std::string& path) {
   return guarded([&]() -> Status {
     const std::optional<CatalogueRow> row = state_->rows.by_path(path);
@@ -110,6 +146,11 @@ Status Catalogue::remove(const Digest& digest) {
     sql::Transaction t(state_->rows.database());
     for (const CatalogueRow& row : state_->rows.by_digest(digest)) state_->rows.remove(row.id);
     state_->rows.remove_bad(digest);
+    for (const DamagedPhoto& d : state_->rows.damaged()) {
+      if (d.photo != digest) continue;
+      if (const auto row = state_->rows.by_path(d.path)) state_->rows.remove(row->id);
+      state_->rows.remove_damaged(d.path);
+    }
     t.commit();
     return {};
   });

@@ -48,6 +48,17 @@ struct PhotoChange {
   bool new_bytes = false;  // that no scan which ended had seen, at this path or another
 };
 
+// A photo whose file has other bytes than those that it is known by, though nobody seems to have
+// written it: what it was.
+struct DamagedPhoto {
+  std::string path;
+  Digest photo{};
+  bool operator==(const DamagedPhoto&) const = default;
+};
+
+// Why such a file is quarantined.
+std::string damaged_by_disk(const Digest& photo);
+
 struct ScanOptions {
   size_t page = 4096;  // photos looked up, hashed and committed together
   std::function<void(const PhotoChange&)> on_change = {};  // by the calling thread
@@ -73,6 +84,7 @@ struct CatalogueCounts {
 
 class Catalogue {
  public:
+  static constexpr std::string_view kFile = "catalogue.sqlite";  // in its directory
   // `state_directory` is made if absent and must not be shared by two collections. kCorrupt when
   // the file there is damaged or of another version: remove it to start over.
   static Result<std::unique_ptr<Catalogue>> open(Fs& fs, const std::string& state_directory);
@@ -95,9 +107,18 @@ class Catalogue {
 
   // A decoder found these bytes bad: every photo that has them now or later is quarantined.
   Status quarantine(const Digest& digest, const std::string& reason);
+  // The file of a photo has other bytes, `now`: it is quarantined until somebody puts another
+  // there. A scan does the same to a file that is called after another photo than it has. kNotFound
+  // for an unknown path.
+  Status set_damaged(const std::string& path, const Digest& now);
+  // In byte order of the path.
+  Result<std::vector<DamagedPhoto>> damaged();
+  // The file at this path was put right: nothing is known of it, and the next scan reads it.
+  Status forget_damage(const std::string& path);
   // Deleted from now on, without waiting for a second scan. kNotFound for an unknown path.
   Status forget(const std::string& path);
-  // Photos with these bytes leave no trace, as if they had never been seen.
+  // Photos with these bytes, or that had them before they were damaged, leave no trace, as if they
+  // had never been seen.
   Status remove(const Digest& digest);
   // Rewrites the file, so that it holds nothing of what was removed. kIo while somebody reads it.
   Status scrub();

@@ -28,6 +28,10 @@ CREATE TABLE bad(digest BLOB PRIMARY KEY, reason BLOB NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = 1;
 )";
 
+// Beside what version 1 has, which leaves it alone.
+constexpr const char* kDamaged =
+    "CREATE TABLE IF NOT EXISTS damaged(path BLOB PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID";
+
 #define NDT_COLUMNS "id, path, size, mtime_ns, inode, digest, state, reason, missed, fresh"
 
 // Whether the tables are there. Throws for those of another version.
@@ -42,9 +46,11 @@ bool has_schema(sql::Database& db) {
 bool prepare_schema(sql::Database& db) {
   // NORMAL: what a power cut takes, the next scan finds again.
   db.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL");
-  if (has_schema(db)) return true;
+  const char* const kHasDamaged = "SELECT count(*) FROM sqlite_schema WHERE name = 'damaged'";
+  if (has_schema(db) && db.integer(kHasDamaged) == 1) return true;
   sql::Transaction t(db);
   if (!has_schema(db)) db.execute(kSchema);  // unless another process was first
+  db.execute(kDamaged);
   t.commit();
   return true;
 }
@@ -109,7 +115,12 @@ CatalogueRows::CatalogueRows(const std::string& path)
       add_bad_(db_, "INSERT OR REPLACE INTO bad(digest, reason) VALUES(?, ?)"),
       quarantine_(db_, "UPDATE photo SET state = ?, reason = ? WHERE digest = ?"),
       bad_(db_, "SELECT reason FROM bad WHERE digest = ?"),
-      remove_bad_(db_, "DELETE FROM bad WHERE digest = ?") {}
+      remove_bad_(db_, "DELETE FROM bad WHERE digest = ?"),
+      add_damaged_(db_, "INSERT OR REPLACE INTO damaged(path, digest) VALUES(?, ?)"),
+      remove_damaged_(db_, "DELETE FROM damaged WHERE path = ?"),
+      damaged_(db_,
+               "SELECT d.path, d.digest FROM damaged d JOIN photo p ON p.path = d.path"
+               " WHERE p.state = ? AND p.missed = 0 ORDER BY d.path") {}
 
 std::vector<CatalogueRow> CatalogueRows::read(sql::Statement& s) {
   std::vector<CatalogueRow> rows;
@@ -210,6 +221,25 @@ void CatalogueRows::add_bad(const Digest& digest, const std::string& reason) {
   add_bad_.bind(blob(digest), blob(reason)).run();
   quarantine_.bind(static_cast<int64_t>(PhotoState::kQuarantined), blob(reason), blob(digest))
       .run();
+}
+
+void CatalogueRows::add_damaged(const std::string& path, const Digest& photo) {
+  add_damaged_.bind(blob(path), blob(photo)).run();
+}
+
+void CatalogueRows::remove_damaged(const std::string& path) {
+  remove_damaged_.bind(blob(path)).run();
+}
+
+std::vector<DamagedPhoto> CatalogueRows::damaged() {
+  std::vector<DamagedPhoto> all;
+  damaged_.bind(static_cast<int64_t>(PhotoState::kQuarantined));
+  while (damaged_.step()) {
+    DamagedPhoto& d = all.emplace_back(DamagedPhoto{.path = damaged_.bytes(0)});
+    const std::string digest = damaged_.bytes(1);
+    if (digest.size() == sizeof(Digest)) std::ranges::copy(digest, d.photo.begin());
+  }
+  return all;
 }
 
 std::optional<std::string> CatalogueRows::bad(const Digest& digest) {

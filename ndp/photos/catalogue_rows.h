@@ -48,6 +48,11 @@ class CatalogueRows {
   std::optional<std::string> bad(const Digest& digest);
   void remove_bad(const Digest& digest);
 
+  // What photos at these paths were before a disk changed them; those that are quarantined still.
+  void add_damaged(const std::string& path, const Digest& photo);
+  void remove_damaged(const std::string& path);
+  std::vector<DamagedPhoto> damaged();
+
  private:
   std::vector<CatalogueRow> read(sql::Statement& s);
   std::optional<CatalogueRow> read_one(sql::Statement& s);
@@ -56,7 +61,7 @@ class CatalogueRows {
   bool ready_;  // made before the statements are prepared
   sql::Statement by_path_, same_file_, by_digest_, after_path_, after_id_, fresh_after_id_;
   sql::Statement below_, clear_fresh_, insert_, update_, set_missed_, remove_, add_bad_,
-      quarantine_, bad_, remove_bad_;
+      quarantine_, bad_, remove_bad_, add_damaged_, remove_damaged_, damaged_;
 };
 
 }  // namespace ndtrain::ndp

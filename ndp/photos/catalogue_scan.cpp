@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ndp/photos/upload_path.h"
+
 namespace ndtrain::ndp {
 namespace {
 
@@ -87,6 +89,12 @@ void CatalogueScan::read(Candidate& c) const {
     return;
   }
   c.entry.digest = sha256(*file);
+  const std::optional<Digest> named = photo_of_upload_path(c.entry.ref.path);
+  if (named && *named != *c.entry.digest) {
+    c.entry.state = PhotoState::kQuarantined;
+    c.entry.reason = damaged_by_disk(*named);
+    return;
+  }
   Verdict v = judge_photo(c.entry.ref.path, std::as_bytes(std::span(*file)));
   c.entry.state = v.state;
   c.entry.reason = std::move(v.reason);
@@ -105,6 +113,7 @@ void CatalogueScan::store(Candidate& c) {
       c.entry.reason = std::move(*reason);
     }
   }
+  store_damage(c.entry);
   if (!c.known) {
     const int64_t id = rows_.insert(c.entry);
     mark_seen(id);
@@ -126,6 +135,14 @@ void CatalogueScan::store(Candidate& c) {
         .digest = c.entry.digest,
         .state = c.entry.state,
         .new_bytes = new_bytes});
+}
+
+// Uploads never change, so one is known by its name; another file at the path of a photo that was
+// damaged is as whole as any.
+void CatalogueScan::store_damage(const CatalogueEntry& e) {
+  if (e.state == PhotoState::kOk) return rows_.remove_damaged(e.ref.path);
+  const std::optional<Digest> named = photo_of_upload_path(e.ref.path);
+  if (named && named != e.digest) rows_.add_damaged(e.ref.path, *named);
 }
 
 // In one transaction: a crash before its end leaves the fresh rows fresh.

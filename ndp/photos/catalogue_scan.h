@@ -37,6 +37,7 @@ class CatalogueScan {
   void read(std::vector<Candidate>& candidates);
   void read(Candidate& c) const;  // on any thread
   void store(Candidate& c);
+  void store_damage(const CatalogueEntry& entry);
   void finish();
   void end_of_all();
   void end_of_places();

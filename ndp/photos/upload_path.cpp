@@ -35,4 +35,9 @@ bool is_upload_path(std::string_view path) {
          name_of_path(parent_of(folder)) == kUploadDirectory;
 }
 
+std::optional<Digest> photo_of_upload_path(std::string_view path) {
+  if (!is_upload_path(path)) return std::nullopt;
+  return digest_from_hex(name_of_path(path).substr(0, kHexDigits));
+}
+
 }  // namespace ndtrain::ndp

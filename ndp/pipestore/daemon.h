@@ -2,6 +2,7 @@
 // several of them, each of one collection, which share devices, extractors and HTTP.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -45,6 +46,7 @@ struct PipeStoreConfig {
   bool watch = true;    // the photo directory, for photos to label; else jobs alone look there
   // Between looks at all of it, in seconds; 0: none but the first. Absent: as its volume asks for.
   std::optional<double> rescan = {};
+  std::chrono::nanoseconds scrub{0};  // see PhotoScrub::Setting::period
   // Which photos are decoded in processes of their own, as many as threads decode, and how: by the
   // program that `pool` names, which is this one where it serves decoding (decode_worker.h).
   SandboxMode sandbox = SandboxMode::kOff;

@@ -7,7 +7,9 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/engine/numerics.h"
+#include "ndp/jobs/photo_set.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/sqlite/database_check.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/role_loop.h"
 
@@ -23,6 +25,7 @@ wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t i
   hello.set_takes_tickets(true);
   hello.set_takes_probes(true);
   hello.set_makes_views(true);
+  hello.set_gives_photos(true);
   hello.set_incarnation(incarnation);
   hello.set_version(config.version);
   hello.set_numerics(feature_numerics(devices.get(false)));
@@ -78,6 +81,18 @@ void check_collection(Fs& fs, const std::string& state, const std::string& colle
               was, ", by which labels know them; leave it so, or take a new --state");
 }
 
+// A list of photos that a disk has changed is made anew, as one that was lost.
+void check_catalogue(Fs& fs, const std::string& directory) {
+  const std::string path = join(directory, std::string(Catalogue::kFile));
+  if (!fs.exists(path)) return;
+  const Status s = sql::check_database(path, sql::DatabaseCheck::kPages);
+  if (s.code() != Code::kCorrupt) return s.or_throw();
+  log::warn("the list of photos is made anew: {}", s.message());
+  for (const char* const beside : {"-wal", "-shm", ""}) {
+    if (fs.exists(path + beside)) fs.remove(path + beside).or_throw();
+  }
+}
+
 }  // namespace
 
 HostedStore::HostedStore(const PipeStoreConfig& config, Shared shared)
@@ -89,6 +104,15 @@ HostedStore::HostedStore(const PipeStoreConfig& config, Shared shared)
   check_photos(fs, config);
   log_ = UploadLog::open(fs, state_.file("uploads")).or_throw();
   check_collection(fs, config.state, config.collection, log_->counts().photos > 0);
+  check_catalogue(fs, catalogue_directory(state_.file("cache"), config.photos));
+  scrub_ = std::make_unique<PhotoScrub>(
+      PhotoScrub::Setting{
+          .photos = config.photos,
+          .state = config.state,
+          .period = config.scrub,
+          .put_back = [this](const Digest& photo,
+                             const std::string& file) { return uploads_->put_back(photo, file); }},
+      fs, shared_.clock, open_catalogue(fs, state_.file("cache"), config.photos));
   producer_ =
       std::make_unique<PhotoRowProducer>(row_config(config), shared_.devices, fs, shared_.clock);
   uploads_ =
@@ -104,9 +128,11 @@ HostedStore::HostedStore(const PipeStoreConfig& config, Shared shared)
     if (v.version > 0) put_in_force(task);
   }
   if (config.watch) follow(config);
+  scrubbing_ = std::make_unique<ScrubThread>(*scrub_, shared_.clock);
 }
 
 HostedStore::~HostedStore() {
+  scrubbing_.reset();
   folder_.reset();
   lanes_.reset();  // its tasks use the service
   similar_.reset();
@@ -123,6 +149,7 @@ UploadConfig HostedStore::upload_config(const PipeStoreConfig& config) {
   upload.decoder = shared_.decoder;
   upload.trash = &trash_;
   upload.forget = shared_.forget;
+  upload.suspect = [this](const std::string& path) { scrub_->suspect(path); };
   upload.online.batch = static_cast<size_t>(config.batch);
   return upload;
 }
@@ -143,6 +170,7 @@ PhotoRowConfig HostedStore::row_config(const PipeStoreConfig& config) {
                       .forget = [this](auto deleted) { return uploads_->forget(deleted); },
                       .upload_priority = &shared_.upload_priority,
                       .decoder = shared_.decoder};
+  rows.suspect = [this](const std::string& path) { scrub_->suspect(path); };
   if (config.watch) rows.found = [this](auto found) { return uploads_->take_in(found); };
   return rows;
 }
@@ -160,7 +188,15 @@ PipeStoreService::Setting HostedStore::setting(const PipeStoreConfig& config) {
           .forget = [this](auto deleted) { return uploads_->forget(deleted); },
           .tokens = shared_.tokens,
           .trash = &trash_,
-          .restored = [this] { uploads_->restored(); }};
+          .restored = [this] { uploads_->restored(); },
+          .files = {.damaged = [this] { return scrub_->damaged_uploads(); },
+                    .read = [this](const Digest& photo) { return uploads_->read(photo); },
+                    .put_back =
+                        [this](const Digest& photo, const std::string& file) {
+                          const Status s = uploads_->put_back(photo, file);
+                          if (s.ok()) scrub_->restored(photo);
+                          return s;
+                        }}};
 }
 
 void HostedStore::follow(const PipeStoreConfig& config) {
@@ -190,6 +226,7 @@ wire::Space HostedStore::space(const std::string& directory) const {
   const int64_t spare = volume.ok() ? volume->free - volume->total / 20 : 0;
   s.set_free(static_cast<uint64_t>(std::max<int64_t>(0, spare)));
   s.set_photos(producer_->photos());
+  s.set_damaged(static_cast<uint64_t>(scrub_->counts().damaged));
   return s;
 }
 

@@ -14,6 +14,7 @@
 #include "ndp/pipestore/daemon.h"
 #include "ndp/pipestore/folder_follower.h"
 #include "ndp/pipestore/photo_row_producer.h"
+#include "ndp/pipestore/photo_scrub.h"
 #include "ndp/pipestore/service.h"
 #include "ndp/pipestore/shared_extractors.h"
 #include "ndp/pipestore/similar_photos.h"
@@ -68,7 +69,8 @@ class HostedStore {
   StateDirectory state_;
   StoreTrash trash_;
   std::unique_ptr<UploadLog> log_;
-  RingLevels ring_;  // of the engine that makes rows for jobs
+  RingLevels ring_;                    // of the engine that makes rows for jobs
+  std::unique_ptr<PhotoScrub> scrub_;  // before what suspects files
   std::unique_ptr<PhotoRowProducer> producer_;
   std::unique_ptr<Uploads> uploads_;
   std::unique_ptr<SimilarPhotos> similar_;
@@ -77,6 +79,7 @@ class HostedStore {
   std::atomic<bool> ending_ = false;
   std::unique_ptr<FolderFollower> follower_;
   std::unique_ptr<FolderThread> folder_;
+  std::unique_ptr<ScrubThread> scrubbing_;
 };
 
 }  // namespace ndtrain::ndp

@@ -102,6 +102,14 @@ void HostedStore::add_upload_metrics(MetricsText& to, const MetricLabels& of) co
   m.counter("ndtrain_uploads_unreadable_total", "Uploads that are no photo", c.unreadable);
   m.counter("ndtrain_uploads_labelled_total", "Photos labelled as they came", c.online.photos);
   m.counter("ndtrain_upload_batches_total", "Batches in which they were", c.online.batches);
+  const PhotoScrub::Counts s = scrub_->counts();
+  m.gauge("ndtrain_photos_damaged", "Photos whose files a disk has changed", s.damaged);
+  m.counter("ndtrain_photos_restored_total", "Damaged uploads that were put right", s.restored);
+  m.counter("ndtrain_scrubbed_photos_total", "Photos that were read to see that they are whole",
+            s.photos);
+  m.counter("ndtrain_scrubbed_bytes_total", "Bytes of these", s.bytes);
+  m.counter("ndtrain_scrub_unreadable_total", "Of these, those that the disk does not give",
+            s.unreadable);
   m.counter("ndtrain_uploads_not_cached_total", "Whose crop and feature were not kept",
             c.not_cached);
 }

@@ -183,7 +183,11 @@ void PhotoInventory::forget(std::span<const Digest> deleted) const {
 }
 
 Result<std::string> PhotoInventory::read(const StorePhoto& photo) const {
-  return fs_.read(photos_.file_of(photo.path), limits::kPhotoFile);
+  Result<std::string> file = fs_.read(photos_.file_of(photo.path), limits::kPhotoFile);
+  if (!file.ok() || sha256(*file) == photo.digest) return file;
+  if (config_.suspect) config_.suspect(photo.path);
+  return Status(Code::kCorrupt, "its bytes are not those of photo " + to_hex(photo.digest) +
+                                    " any more: the file was written, or the disk has changed it");
 }
 
 }  // namespace ndtrain::ndp

@@ -41,7 +41,8 @@ class PhotoInventory {
   Result<FolderLook> follow(const DirectoryChanges& changes, Clock& clock,
                             const std::function<bool()>& stopping);
   void count();  // size() again, from what follow() found
-  Result<std::string> read(const StorePhoto& photo) const;  // its file; any thread
+  // Its file; kCorrupt when that has other bytes by now. Any thread.
+  Result<std::string> read(const StorePhoto& photo) const;
 
  private:
   std::string label_of(const std::string& path) const;

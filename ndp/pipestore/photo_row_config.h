@@ -38,6 +38,8 @@ struct PhotoRowConfig {
   // on return. On the thread that scans, which has the catalogue: this must not wait for it.
   // Absent: nobody asks.
   std::function<Status(std::span<const FoundPhoto>)> found = {};
+  // The file at this path has other bytes than it was known by; any thread. Absent: nobody asks.
+  std::function<void(const std::string& path)> suspect = {};
   UploadPriority* upload_priority = nullptr;  // to those who upload
 
   PhotoDecoder* decoder = nullptr;  // of all photos; null: this process decodes them

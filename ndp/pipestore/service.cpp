@@ -61,13 +61,18 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
       trash_({.lanes = setting.lanes,
               .tuner = tuner_,
               .trash = setting.trash,
-              .restored = setting.restored}) {}
+              .restored = setting.restored}),
+      exchange_({.clock = setting.clock,
+                 .lanes = setting.lanes,
+                 .tuner = tuner_,
+                 .files = setting.files}) {}
 
 void PipeStoreService::tick() {
   tuner_.tick();
   if (!tuner_.open()) return;
   uploads_.tick();
   deployment_.tick();
+  exchange_.tick();
 }
 
 PipeStoreService::Time PipeStoreService::next() const {
@@ -97,6 +102,10 @@ void PipeStoreService::message(const wire::ToStore& m) {
     uploads_.kept(m.uploads_kept());
   } else if (m.has_job_end()) {
     jobs_.end(m.job_end());
+  } else if (m.has_photo_wanted()) {
+    exchange_.give(m.photo_wanted());
+  } else if (m.has_photo_part()) {
+    exchange_.part(m.photo_part());
   } else if (m.has_probe()) {
     answer(m.probe());
   }
@@ -107,6 +116,7 @@ void PipeStoreService::session_over() {
   models_.session_over();
   uploads_.session_over();
   trash_.session_over();
+  exchange_.session_over();
 }
 
 // What it asks for is in this process's memory until the Tuner takes it.

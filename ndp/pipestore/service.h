@@ -9,6 +9,7 @@
 //   ModelDeployment    the version in force
 //   UploadSender       what people upload here
 //   DeletionFollower   photos that people deleted
+//   PhotoExchange      files of photos, from and for other stores
 #pragma once
 
 #include <functional>
@@ -23,6 +24,7 @@
 #include "ndp/pipestore/deletion_follower.h"
 #include "ndp/pipestore/model_deployment.h"
 #include "ndp/pipestore/model_fetch.h"
+#include "ndp/pipestore/photo_exchange.h"
 #include "ndp/pipestore/row_jobs.h"
 #include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/store_lanes.h"
@@ -58,6 +60,7 @@ class PipeStoreService final : TunerEvents {
     std::function<void(const std::string& json, const std::string& ticket_key)> tokens = {};
     StoreTrash* trash = nullptr;  // what it holds is not shown; null: the trash is not followed
     std::function<void()> restored = {};  // photos are back from it
+    PhotoFiles files = {};                // between stores; without: none are given or put right
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.
@@ -95,6 +98,7 @@ class PipeStoreService final : TunerEvents {
   UploadSender uploads_;
   DeletionFollower deletions_;
   TrashFollower trash_;
+  PhotoExchange exchange_;
 };
 
 }  // namespace ndtrain::ndp

@@ -2,6 +2,7 @@
 // photos.
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "ndp/photos/upload_path.h"
 #include "ndp/pipestore/uploads.h"
 #include "ndp/wire/message_limits.h"
 
@@ -56,10 +57,20 @@ void Uploads::restored() {
   woken_.notify_all();
 }
 
-Status Uploads::erase(const Digest& id, const std::vector<std::string>& paths) {
+Status Uploads::erase(const Digest& id, std::vector<std::string> paths) {
+  std::set<std::string> damaged;  // whatever they hold by now, it is of this photo
+  {
+    const std::lock_guard lock(catalogue_mutex_);
+    const Result<std::vector<DamagedPhoto>> all = catalogue_->damaged();
+    if (!all.ok()) return all.status();
+    for (const DamagedPhoto& d : *all) {
+      if (d.photo == id && damaged.insert(d.path).second) paths.push_back(d.path);
+    }
+  }
   for (const std::string& path : paths) {
+    const bool any = damaged.contains(path) || photo_of_upload_path(path) == id;
     for (const std::string& directory : {config_.state, config_.photos}) {
-      if (Status s = erase_file(id, join(directory, path)); !s.ok()) return s;
+      if (Status s = erase_file(id, join(directory, path), any); !s.ok()) return s;
     }
   }
   {
@@ -74,9 +85,9 @@ Status Uploads::erase(const Digest& id, const std::vector<std::string>& paths) {
   return {};
 }
 
-Status Uploads::erase_file(const Digest& id, const std::string& file) {
+Status Uploads::erase_file(const Digest& id, const std::string& file, bool any_bytes) {
   const Result<std::string> bytes = fs_.read(file, limits::kPhotoFile);
-  if (bytes.ok() && sha256(*bytes) != id) return {};  // another photo is there by now
+  if (bytes.ok() && !any_bytes && sha256(*bytes) != id) return {};  // another photo is there by now
   const Status s = fs_.remove(file);
   if (!s.ok() && s.code() != Code::kNotFound) return s;
   const std::string directory = parent_of(file);

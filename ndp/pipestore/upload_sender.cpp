@@ -48,7 +48,8 @@ void UploadSender::send_space() {
   if (!ports_.space || now < space_at_) return;
   space_at_ = now + kBetweenLooks;
   wire::Space space = ports_.space();
-  const bool same = space.http() == space_.http() && space.photos() == space_.photos();
+  const bool same = space.http() == space_.http() && space.photos() == space_.photos() &&
+                    space.damaged() == space_.damaged();
   if (same && !differs(space.free(), space_.free())) return;
   space_ = space;
   wire::FromStore m;

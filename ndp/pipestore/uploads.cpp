@@ -125,7 +125,7 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   }
   // Before the photo can be trashed anew: it is restored by what is said of this revision.
   const uint64_t restores = in_trash(id) ? config_.trash->revision() : 0;
-  const bool here = known && known->uploaded && fs_.exists(photos_.file_of(known->path));
+  const bool here = known && known->uploaded && has(known->path, file);
   if (here && restores == 0 && is_labelled(id, online_.models())) return Photo{id, *known};
 
   Result<Labelling> labelling = begin_labels(path, file);
@@ -133,6 +133,7 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   const AllModels by = labelling->models;
   if (!here) {
     if (Status s = keep(path, file); !s.ok()) return s;
+    if (known && known->uploaded && config_.suspect) config_.suspect(path);
   }
   std::vector<wire::Upload> lines = labels_of(line_of(id, path), std::move(*labelling));
   lines.front().set_restores(restores);
@@ -148,6 +149,12 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   if (online_.models() != by)
     restored();  // a version came meanwhile, of a task without one perhaps
   return Photo{id, *log_.find(id)};
+}
+
+// A damaged file is not taken for the photo: it is written anew.
+bool Uploads::has(const std::string& path, const std::string& file) const {
+  const Result<std::string> there = fs_.read(photos_.file_of(path), limits::kPhotoFile);
+  return there.ok() && *there == file;
 }
 
 Result<std::string> Uploads::feature(const std::string& file, OnlineModel& model) {
@@ -254,6 +261,18 @@ Status Uploads::keep(const std::string& path, const std::string& file) {
   return publish(fs_, to, file);
 }
 
+Status Uploads::put_back(const Digest& id, const std::string& file) {
+  const Busy alone(*this, id);
+  const std::optional<UploadLog::Known> known = log_.find(id);
+  if (!known || known->removed || !is_upload_path(known->path)) {
+    return {Code::kNotFound, "photo " + to_hex(id) + " is no upload of this store"};
+  }
+  if (sha256(file) != id) return {Code::kCorrupt, "this file is not photo " + to_hex(id)};
+  Status s = keep(known->path, file);
+  if (s.ok() && config_.suspect) config_.suspect(known->path);
+  return s;
+}
+
 wire::Upload Uploads::line_of(const Digest& id, const std::string& path) const {
   wire::Upload line;
   line.set_digest(bytes_of(id));
@@ -319,7 +338,14 @@ Result<Uploads::Photo> Uploads::find(const Digest& id, std::string_view task) {
 Result<std::string> Uploads::read(const Digest& id) {
   const Result<std::vector<std::string>> paths = shown(id);
   if (!paths.ok()) return paths.status();
-  return fs_.read(photos_.file_of(paths->front()), limits::kPhotoFile);
+  Status why;
+  for (const std::string& path : *paths) {
+    Result<std::string> file = fs_.read(photos_.file_of(path), limits::kPhotoFile);
+    if (file.ok() && sha256(*file) == id) return file;
+    if (file.ok() && config_.suspect) config_.suspect(path);
+    why = file.ok() ? Status(Code::kIo, path + ": " + damaged_by_disk(id)) : file.status();
+  }
+  return why;
 }
 
 // One of the photo directory may have a wrong name and be looked at all the same.

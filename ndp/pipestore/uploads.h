@@ -44,6 +44,8 @@ struct UploadConfig {
   bool compress_crops = false;
   // What others keep of deleted photos goes; durable on return. On a thread of Uploads.
   std::function<Status(const std::set<Digest>&)> forget = {};
+  // See PhotoRowConfig.
+  std::function<void(const std::string& path)> suspect = {};
   PhotoDecoder* decoder = nullptr;  // of all photos; null: this process decodes them
   StoreTrash* trash = nullptr;      // photos in it are not shown; null: there is none
   OnlineLabeler::Options online = {};
@@ -91,12 +93,17 @@ class Uploads {
   // more is harmless. Nothing here waits for the catalogue: a scan calls it.
   Status take_in(std::span<const FoundPhoto> found);
 
+  // The file of an upload, written anew since the disk has changed it. kNotFound: it is no upload
+  // of this store, or was deleted; kCorrupt: the file is another photo's.
+  Status put_back(const Digest& id, const std::string& file);
+
   // Photos are back from the trash: they are labelled, where they wait for that.
   void restored();
 
   // All of these: kNotFound when there is no such photo here, and but for remove() when it is in
   // the trash.
   Result<Photo> find(const Digest& id, std::string_view task = kDefaultTask);
+  // kIo when no file here has its bytes any more.
   Result<std::string> read(const Digest& id);
   // Of a file that read() gave: its pixels as PhotoDecoder has them, whatever the photo's name
   // says.
@@ -141,6 +148,7 @@ class Uploads {
 
   Result<std::string> crop(const std::string& name, const std::string& file,
                            const Preprocess& preprocess);
+  bool has(const std::string& path, const std::string& file) const;
   Status keep(const std::string& path, const std::string& file);
   Result<std::vector<std::string>> places(const Digest& id);  // paths of the photo
   Result<std::vector<std::string>> shown(const Digest& id);   // and it is not in the trash
@@ -152,8 +160,8 @@ class Uploads {
   std::vector<wire::Upload> labels_of(const wire::Upload& taken, Labelling labelling);
   // False, and without a label, where the model makes none of the photo.
   static bool put_label(wire::Upload& line, OnlineModel& model, const std::vector<ClassScore>& top);
-  Status erase(const Digest& id, const std::vector<std::string>& paths);
-  Status erase_file(const Digest& id, const std::string& file);
+  Status erase(const Digest& id, std::vector<std::string> paths);
+  Status erase_file(const Digest& id, const std::string& file, bool any_bytes);
 
   void chores();
   void load_versions();

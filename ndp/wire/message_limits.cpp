@@ -59,6 +59,7 @@ constexpr FieldRange kRanges[] = {
     {"Hello.collection", Kind::kName, 0, kSetNameBytes},
     {"Hello.takes_probes", Kind::kAny},
     {"Hello.makes_views", Kind::kAny},
+    {"Hello.gives_photos", Kind::kAny},
     {"Hello.site", Kind::kName, 0, 64},
 
     {"Probe.number", Kind::kNumber, 1, kLargestNumber},
@@ -70,6 +71,7 @@ constexpr FieldRange kRanges[] = {
     {"Welcome.heartbeat_ms", Kind::kNumber, 1, 3'600'000},
     {"Welcome.window", Kind::kNumber, 1, kMostWindow},
     {"Welcome.start", Kind::kAny},
+    {"Welcome.relays_photos", Kind::kAny},
 
     {"Refusal.reason", Kind::kEnum},
     {"Refusal.text", Kind::kText, 0, kTextBytes},
@@ -208,9 +210,19 @@ constexpr FieldRange kRanges[] = {
     {"Tokens.json", Kind::kBytes, 0, kMostBytes},
     {"Tokens.checksum", Kind::kAny},
     {"Tokens.ticket_key", Kind::kBytes, 0, 64},
+    {"PhotoWanted.sha256", Kind::kDigest, kDigestBytes, kDigestBytes},
+    {"PhotoWanted.offset", Kind::kNumber, 0, limits::kPhotoFile},
+    {"PhotoPart.sha256", Kind::kDigest, kDigestBytes, kDigestBytes},
+    {"PhotoPart.offset", Kind::kNumber, 0, limits::kPhotoFile},
+    {"PhotoPart.total", Kind::kNumber, 0, limits::kPhotoFile},
+    {"PhotoPart.bytes", Kind::kBytes, 0, kMostBytes},
+    {"PhotoPart.checksum", Kind::kAny},
+    {"PhotoPart.failure", Kind::kText, 0, kTextBytes},
+
     {"Space.http", Kind::kName, 0, 512},
     {"Space.free", Kind::kNumber, 0, kNoEnd},
     {"Space.photos", Kind::kNumber, 0, kMostPhotos},
+    {"Space.damaged", Kind::kNumber, 0, kMostPhotos},
 };
 
 const FieldRange* range_of(const FieldDescriptor* field) {

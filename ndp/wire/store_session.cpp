@@ -122,6 +122,7 @@ StoreSession::Actions StoreSession::welcome(Time now, const wire::ToStore& messa
   state_ = State::kOpen;
   retry_ = kFirstRetry;
   window_ = w.window();
+  relays_photos_ = w.relays_photos();
   protocol_ = w.protocol();
   const auto heartbeat = std::chrono::milliseconds(std::clamp(w.heartbeat_ms(), 10u, 600'000u));
   liveness_ = Liveness(heartbeat, now);

@@ -55,6 +55,7 @@ class StoreSession {
   Time next() const;  // when tick() has something to do
   uint64_t window() const { return window_; }
   uint32_t protocol() const { return protocol_; }
+  bool relays_photos() const { return relays_photos_; }
   const TunerIdentity& known() const { return known_; }
 
  private:
@@ -71,6 +72,7 @@ class StoreSession {
   Liveness liveness_;
   uint64_t window_ = 0;
   uint32_t protocol_ = 0;
+  bool relays_photos_ = false;
 };
 
 }  // namespace ndtrain::ndp

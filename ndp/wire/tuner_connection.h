@@ -50,6 +50,7 @@ class TunerConnection {
   LinkId link() const { return link_id_; }  // that is, or was, the session's
   uint64_t window() const { return session_.window(); }
   uint32_t protocol() const { return session_.protocol(); }
+  bool relays_photos() const { return session_.relays_photos(); }
 
   void send(wire::FromStore message);                              // while it is open
   size_t waiting() const { return link_ ? link_->waiting() : 0; }  // bytes that are not written yet

@@ -114,6 +114,7 @@ TunerSessions::Actions TunerSessions::greet(Time now, LinkId link, const wire::H
   m.mutable_welcome()->set_heartbeat_ms(static_cast<uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(heartbeat_).count()));
   m.mutable_welcome()->set_window(window_);
+  m.mutable_welcome()->set_relays_photos(of_ == LinkRole::kStore);
   stamp(now, link, m);
   return a;
 }

@@ -53,6 +53,7 @@ Json to_json(const StoreRecord& s) {
           {"drained", s.drained},
           {"wrong_features", s.wrong_features},
           {"photos", s.photos},
+          {"damaged", s.damaged},
           {"collection", s.collection},
           {"version_in_force", s.version_in_force()},
           {"in_force", s.in_force},
@@ -145,6 +146,8 @@ HttpResponse metrics(const TunerService& service, const TunerMembers& members,
             {{"store", s.name}}, !s.wrong_features.empty());
     m.gauge("ndtrain_store_photos", "Photos of the PipeStore", {{"store", s.name}},
             static_cast<double>(s.photos));
+    m.gauge("ndtrain_store_photos_damaged", "Photos whose files a disk has changed there",
+            {{"store", s.name}}, static_cast<double>(s.damaged));
     for (const auto& [task, version] : s.in_force) {
       m.gauge("ndtrain_store_version", "Version in force at the PipeStore",
               {{"store", s.name}, {"task", task}}, static_cast<double>(version));

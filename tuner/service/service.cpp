@@ -119,6 +119,7 @@ void TunerService::arrived(const wire::Hello& hello) {
 void TunerService::left(const std::string& store, const std::string& reason) {
   runner_.ingest().left(store, reason);
   probes_.left(store);
+  relay_.left(store);
 }
 
 void TunerService::message(const std::string& store, wire::FromStore message) {
@@ -134,6 +135,10 @@ void TunerService::message(const std::string& store, wire::FromStore message) {
     deletions_.let_go(store, message.deleted().count());
   } else if (message.has_probe()) {
     probes_.answer(store, message.probe());
+  } else if (message.has_photo_wanted()) {
+    relay_.wanted(store, message.photo_wanted());
+  } else if (message.has_photo_part()) {
+    relay_.part(store, std::move(*message.mutable_photo_part()));
   } else if (message.has_leaving()) {
     stores_.refuse(store, "the store stops: " + message.leaving().reason());
   } else {

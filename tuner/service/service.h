@@ -41,6 +41,7 @@
 #include "tuner/service/model_distribution.h"
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/photo_holders.h"
+#include "tuner/service/photo_relay.h"
 #include "tuner/service/photo_trash.h"
 #include "tuner/service/service_lanes.h"
 #include "tuner/service/store_registry.h"
@@ -168,6 +169,7 @@ class TunerService final : StoreEvents {
   JobRunner runner_;
   JobQueue queue_;
   JobPlans plans_{{stores_, holders_, records_, setting_.versions, setting_.kept_photos}};
+  PhotoRelay relay_{{stores_, holders_, deletions_, trash_}};
   LinkProbes probes_{{setting_.clock, stores_, [this] { return runner_.idle(); }}};
 };
 

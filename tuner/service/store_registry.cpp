@@ -115,6 +115,7 @@ void StoreRegistry::arrived(const wire::Hello& hello) {
   store.takes_tickets = hello.takes_tickets();
   store.takes_probes = hello.takes_probes();
   store.makes_views = hello.makes_views();
+  store.gives_photos = hello.gives_photos();
   send_tokens(store);
   events_.arrived(hello);
 }

@@ -32,6 +32,7 @@ struct StoreRecord {
   std::string name, numerics, version;                       // version: of the program
   std::string collection = std::string(kDefaultCollection);  // that its photos are in
   uint64_t photos = 0;
+  uint64_t damaged = 0;  // photos whose files a disk has changed there, as it said last
   bool here = false, drained = false;
   std::string wrong_features;                // not empty: why it was drained
   std::map<std::string, uint64_t> in_force;  // versions, by task; of the default one always
@@ -44,7 +45,8 @@ struct StoreRecord {
   bool takes_jobs_at_once = false;  // else it makes rows for the last one it was asked
   bool takes_task_tokens = false;   // tokens of one task, too
   bool takes_tokens = false, takes_tickets = false, takes_probes = false;
-  bool makes_views = false;  // of photos: wire::Job::Views
+  bool makes_views = false;   // of photos: wire::Job::Views
+  bool gives_photos = false;  // to other stores, through the Tuner
   LinkSpeed link;
   std::string http;          // where people may upload to it; "": nowhere
   std::string http_refused;  // where it says that they may, and is not believed

@@ -248,6 +248,11 @@ void UploadIngest::kept() {
 void UploadIngest::take_space(const std::string& store, const wire::Space& space) {
   StoreRecord& s = ports_.stores.record(store);
   s.free = space.free();
+  if (space.damaged() > s.damaged) {
+    log::warn("store '{}' has {} photos that its disk has changed: its log names them", store,
+              space.damaged());
+  }
+  s.damaged = space.damaged();
   if (space.has_photos()) {
     s.photos = space.photos();
     ports_.stores.keep(s);

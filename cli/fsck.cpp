@@ -42,6 +42,7 @@ std::string role_of_files(Fs& fs, const std::string& state) {
   try {
     return role_of_state(fs, state);
   } catch (const Error&) {
+    if (!fs.exists(join(state, "state.json"))) throw;
     for (const char* const name : {"cache", "in_force.json", "uploads"}) {
       if (fs.exists(join(state, name))) return "pipestore";
     }

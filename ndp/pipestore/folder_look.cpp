@@ -6,6 +6,7 @@
 #include "framework/core/thread_pool.h"
 #include "framework/runtime/backend.h"
 #include "ndp/photos/places_source.h"
+#include "ndp/photos/upload_path.h"
 #include "ndp/pipestore/photo_inventory.h"
 #include "ndp/wire/message_limits.h"
 
@@ -18,7 +19,8 @@ constexpr int64_t kWrittenJustNow = 2;  // seconds
 constexpr int64_t kNanoseconds = 1'000'000'000;
 
 // Photos that nobody writes just now, going by their time, but for those that are known to be
-// finished. The others count as places that cannot be looked at.
+// finished, as uploads are, which appear whole. The others count as places that cannot be looked
+// at.
 class SettledPhotos final : public PhotoSource {
  public:
   SettledPhotos(PhotoSource& source, const std::set<std::string>& finished, int64_t now,
@@ -31,8 +33,9 @@ class SettledPhotos final : public PhotoSource {
     if (!page.ok()) return page;
     std::erase_if(page->photos, [&](const PhotoRef& p) {
       const int64_t age = now_ - p.mtime_ns / kNanoseconds;
-      const bool unfinished =
-          age >= -kWrittenJustNow && age <= kWrittenJustNow && !finished_.contains(p.path);
+      const bool just_now = age >= -kWrittenJustNow && age <= kWrittenJustNow;
+      const bool whole = finished_.contains(p.path) || is_upload_path(p.path);
+      const bool unfinished = just_now && !whole;
       if (unfinished) {
         unfinished_.push_back(p.path);
         page->problems.push_back({p.path, "is being written"});

@@ -74,7 +74,7 @@ TEST_F(FolderVerbs, APhotoIsLabelledOnceThoughTheStoreIsKilledAndNotWithoutAWatc
   std::this_thread::sleep_for(std::chrono::seconds(1));
   EXPECT_FALSE(is_labelled(6));
   end();
-  begin({"--rescan", "0"});
+  begin({"--rescan", "0", "--scrub", "12h"});
   for (int i = 2; i < 7; ++i) EXPECT_TRUE(comes([&] { return is_labelled(i); })) << i;
   for (int i = 1; i < 7; ++i) {
     const Outcome o = run({"labels", "history", "store1/c0/new" + std::to_string(i) + ".jpg",
@@ -86,6 +86,16 @@ TEST_F(FolderVerbs, APhotoIsLabelledOnceThoughTheStoreIsKilledAndNotWithoutAWatc
         run({"pipestore", "serve", "--photos", "photos", "--state", "s", "--rescan=" + wrong});
     EXPECT_EQ(o.code, 2);
     EXPECT_THAT(o.err, HasSubstr("--rescan " + wrong + ": from 0 to 1e9 seconds"));
+  }
+  for (const auto& [wrong, why] :
+       {std::pair("-1", "a number of hours, days or weeks"), {"3651d", "at most 3650d"}}) {
+    for (const char* const role : {"pipestore", "tuner"}) {
+      std::vector<std::string> args{role, "serve", "--state=s", std::string("--scrub=") + wrong};
+      if (role == std::string("pipestore")) args.emplace_back("--photos=photos");
+      const Outcome o = run(args);
+      EXPECT_EQ(o.code, 2) << role;
+      EXPECT_THAT(o.err, HasSubstr(std::string("--scrub ") + wrong + ": " + why));
+    }
   }
 }
 

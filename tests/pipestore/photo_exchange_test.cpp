@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "ndp/wire/digests.h"
 #include "tests/pipestore/service_fixture.h"
 
 namespace ndtrain::ndp {

@@ -118,7 +118,6 @@ class RottenFiles : public testing::RolesTest {
     ASSERT_TRUE(done(t.post("/jobs/1/notes", R"({"note": "the first"})")));
     await([&] { return done(t.post("/trash/" + ids[1], "")); });
     ASSERT_TRUE(done(s.remove("/photos/" + ids[2])));
-    await([&] { return done(t.remove("/photos/attic/c1/1.jpg")); });
     await([&] {
       return files::exists(at("state-attic/trash.bin")) &&
              files::exists(at("state-attic/deletions.json")) &&

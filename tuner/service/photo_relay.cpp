@@ -17,18 +17,31 @@ void PhotoRelay::wanted(const std::string& store, const wire::PhotoWanted& wante
   ask(asked_.insert_or_assign(store, std::move(asked)).first);
 }
 
+// First those that said in an inventory that they hold it: of uploads since then nothing is known.
+std::optional<std::string> PhotoRelay::next_holder(const std::string& store,
+                                                   const Asked& asked) const {
+  std::optional<std::string> any;
+  const auto& stores = ports_.stores.all();
+  for (const auto& [name, other] : stores) {
+    if (name == store || !other.here || !other.gives_photos || asked.tried.contains(name)) continue;
+    if (other.collection != stores.at(store).collection) continue;
+    if (ports_.holders.holds(name, asked.photo)) return name;
+    if (!any) any = name;
+  }
+  return any;
+}
+
 void PhotoRelay::ask(Entry entry) {
   Asked& asked = entry->second;
   const std::string& store = entry->first;
   const bool gone = ports_.deletions.has(asked.photo) || ports_.trash.has(asked.photo);
-  for (const auto& [name, other] : ports_.stores.all()) {
-    if (gone || name == store || !other.here || !other.gives_photos) continue;
-    if (other.collection != ports_.stores.record(store).collection) continue;
-    if (!ports_.holders.holds(name, asked.photo) || !asked.tried.insert(name).second) continue;
-    asked.holder = name;
+  const auto holder = gone ? std::nullopt : next_holder(store, asked);
+  if (holder) {
+    asked.holder = *holder;
+    asked.tried.insert(*holder);
     wire::ToStore m;
     *m.mutable_photo_wanted() = asked.wanted;
-    return ports_.stores.send(name, std::move(m));
+    return ports_.stores.send(*holder, std::move(m));
   }
   wire::ToStore m;
   wire::PhotoPart& none = *m.mutable_photo_part();

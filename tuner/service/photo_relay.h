@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -41,6 +42,7 @@ class PhotoRelay {
   };
   using Entry = std::map<std::string, Asked>::iterator;
 
+  std::optional<std::string> next_holder(const std::string& store, const Asked& asked) const;
   void ask(Entry asked);
 
   const Ports ports_;

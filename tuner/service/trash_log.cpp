@@ -24,6 +24,11 @@ Json parsed(std::string_view line) {
   return try_parse_json(std::string(text));
 }
 
+// What is behind the last line feed: cut off, or a line whose own is another byte by now.
+Json parsed_without_end(std::string_view rest) {
+  return rest.empty() ? Json() : parsed(rest.substr(0, rest.size() - 1));
+}
+
 Json json_of(const TrashedPhoto& p) {
   return {{"photo", to_hex(p.photo)}, {"revision", p.revision}, {"who", p.who},
           {"since", p.since},         {"until", p.until},       {"paths", p.paths}};
@@ -47,12 +52,18 @@ Status TrashLog::check(std::string_view bytes) {
     if (parsed(bytes.substr(0, end)).is_object()) continue;
     return {Code::kCorrupt, fmt::format("line {} is none that was written", number)};
   }
-  return {};
+  if (!parsed_without_end(bytes).is_object()) return {};
+  return {Code::kCorrupt, "the end of its last line is another"};
 }
 
 void TrashLog::read(std::string_view bytes) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
+    if (const Json last = parsed_without_end(bytes);
+        end == std::string_view::npos && last.is_object()) {
+      damaged_ = true;
+      return take(last);
+    }
     if (end == std::string_view::npos) {
       log::warn("{}: {} bytes of an unfinished line are dropped", path_, bytes.size());
       return;

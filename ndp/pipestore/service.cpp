@@ -61,11 +61,7 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
       trash_({.lanes = setting.lanes,
               .tuner = tuner_,
               .trash = setting.trash,
-              .restored = setting.restored}),
-      exchange_({.clock = setting.clock,
-                 .lanes = setting.lanes,
-                 .tuner = tuner_,
-                 .files = setting.files}) {}
+              .restored = setting.restored}) {}
 
 void PipeStoreService::tick() {
   tuner_.tick();

@@ -98,7 +98,7 @@ class PipeStoreService final : TunerEvents {
   UploadSender uploads_;
   DeletionFollower deletions_;
   TrashFollower trash_;
-  PhotoExchange exchange_;
+  PhotoExchange exchange_{{setting_.clock, setting_.lanes, tuner_, setting_.files}};
 };
 
 }  // namespace ndtrain::ndp

@@ -13,8 +13,8 @@ namespace ndtrain {
 std::string checksummed(Json object, int indent = 2);
 
 // The value without its checksum. Throws Error, which does not name the file, when the text is no
-// JSON or its checksum is wrong, or is called by a name of which a bit is another; a text without one,
-// of an earlier program, is taken as it is.
+// JSON, or its checksum or a bit of that key is wrong; a text without one, of earlier programs, is
+// taken as it is.
 Json verified(std::string_view text);
 
 }  // namespace ndtrain

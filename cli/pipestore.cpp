@@ -127,6 +127,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   config.labels = args.text("labels");
   read_photos(context.fs(), args, config);
   config.http = args.text("http");
+  config.drain = drain_of(args);
   config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));
   config.compress_crops = args.on("compress-crops");
   config.batch = args.integer("batch");

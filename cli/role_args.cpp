@@ -64,7 +64,19 @@ void declare_http_security(ArgsSpec& args) {
             "requests a second, and as many at once, of one token, or of one address of other "
             "machines without one; 0: any number",
             "N", "500");
+  args.flag("http-drain",
+            "when it is told to stop, requests that are under way have so long to end", "SECONDS",
+            fmt::format("{}", kHttpDrain.count()));
   declare_loopback(args);
+}
+
+std::chrono::milliseconds drain_of(const Args& args) {
+  const double seconds = args.number("http-drain");
+  if (!(seconds >= 0 && seconds <= 3600)) {
+    throw UsageError("--http-drain " + args.text("http-drain") + ": 0 to 3600 seconds");
+  }
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(seconds));
 }
 
 std::vector<std::string> parts_of(const std::vector<std::string>& lists) {

@@ -11,6 +11,7 @@
 #include "cli/security_args.h"
 #include "cli/tuner_stores.h"
 #include "ndp/http/guard.h"
+#include "ndp/http/http_drain.h"
 #include "ndp/sandbox/upload_decoder.h"
 #include "tuner/jobs/job_spec.h"
 
@@ -18,10 +19,12 @@ namespace ndtrain::cli {
 using namespace ndp;
 using namespace tuner;
 
-// The flags --http-cert and --http-key.
+// The flags of what protects HTTP, and of how it ends.
 void declare_loopback(ArgsSpec& args);
 std::string loopback_of(const Args& args);  // own or open; throws UsageError
 void declare_http_security(ArgsSpec& args);
+// --http-drain. Throws UsageError.
+std::chrono::milliseconds drain_of(const Args& args);
 // What protects HTTP on `address`, which must have TLS where other machines reach it; `own` serves
 // where no other certificate is given. Throws Error.
 HttpSecurity http_security_of(Context& context, const Args& args, const std::string& address,

@@ -78,6 +78,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.state = args.required("state");
   config.db = args.text("db");
   read_cache(args, config);
+  config.drain = drain_of(args);
   config.jobs_at_once = jobs_at_once(args);
   config.scrub = scrub_of(args);
   config.sandbox = sandbox_of(args);

@@ -10,7 +10,9 @@
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/http/certificate_metrics.h"
+#include "ndp/http/http_drain.h"
 #include "ndp/http/login_routes.h"
+#include "ndp/http/process_metrics.h"
 #include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/role_loop.h"
@@ -100,7 +102,8 @@ struct TunerDaemon::Parts {
                  .site = config.site},
                 TunerSessions(me, kHeartbeat, kWindow, LinkRole::kMember)),
         link_certificates(link_files(config), config.security),
-        http_certificates(http_files(config), config.http_security) {
+        http_certificates(http_files(config), config.http_security),
+        drain(config.drain) {
     lanes = std::make_unique<ThreadLanes>(kWatchLane + std::max<size_t>(1, config.watch.size()),
                                           [this] { events.wake(); });
     const TunerService::Setting setting{
@@ -247,6 +250,7 @@ struct TunerDaemon::Parts {
     to.gauge("ndtrain_state_damaged_files",
              "Files of the state that are not as they were written: the log names them", {},
              static_cast<double>(scrub.counts().damaged.size()));
+    add_process(to);
     const LinkSecurity& link = link_certificates.now();
     const bool stale = !link_certificates.trouble().empty();
     add_certificate(to, "authority", link.authority, stale);
@@ -337,6 +341,7 @@ struct TunerDaemon::Parts {
 
   void finish() {
     finishing = true;
+    drain_requests(http.get(), drain, [this] { turn(); });
     service->stop();
     while (!service->stopped()) turn();
   }
@@ -361,6 +366,7 @@ struct TunerDaemon::Parts {
   TunerMembers members;
   SecurityReload<LinkSecurity> link_certificates;
   SecurityReload<HttpSecurity> http_certificates;
+  const std::chrono::milliseconds drain;
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<TunerService> service;
   std::vector<std::unique_ptr<Watcher>> watchers;

@@ -11,6 +11,7 @@
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
 #include "ndp/http/guard.h"
+#include "ndp/http/http_drain.h"
 #include "ndp/sandbox/upload_decoder.h"
 #include "ndp/wire/link_security.h"
 #include "tuner/jobs/job_conflict.h"
@@ -28,6 +29,7 @@ struct TunerConfig {
   std::chrono::milliseconds rank_timeout{30'000};  // of a member that is silent in a training
   std::string site = {};                           // where it is, see sites_of_ranks()
   std::string http = "127.0.0.1:8420";             // for people; "": none
+  std::chrono::milliseconds drain = kHttpDrain;    // for requests under way when it stops
   std::string state;                               // directory
   std::string db;                                  // labels; "": sqlite:STATE/labels.db
   bool keep_features = true;                       // for later jobs,

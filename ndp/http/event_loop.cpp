@@ -144,42 +144,59 @@ class EventLoop::Running {
     });
   }
 
+  void close_door() {
+    while (!closed_ && calls_.room() && accept_one() >= 0) {
+    }
+    close_listener();
+  }
+
   void stop() {
     calls_ = {};
     stopped_ = true;
-    error_code ignored;
-    arrivals_.close(ignored);
+    close_listener();
     timer_.cancel();
-    listener_.reset();
   }
 
  private:
+  void close_listener() {
+    closed_ = true;
+    error_code ignored;
+    arrivals_.close(ignored);
+    listener_.reset();
+  }
+
   void accept() {
     waits_ = false;
     for (int i = 0; i < kArrivals; ++i) {
-      if (stopped_ || !calls_.room()) return;  // the tick goes on
-      sockaddr_storage peer = {}, local = {};
-      socklen_t size = sizeof peer, local_size = sizeof local;
-      const int fd = ::accept4(arrivals_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
-                               SOCK_CLOEXEC | SOCK_NONBLOCK);
-      if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return wait();
-      if (fd < 0) {
+      if (closed_ || !calls_.room()) return;  // the tick goes on
+      if (accept_one() < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK) return wait();
         if (errno == EINTR || errno == ECONNABORTED) continue;
         if (!said_) log::warn("{}: cannot accept: errno {}", listener_->address(), errno);
         said_ = true;
         return;
       }
       said_ = false;
-      // A unix socket has no such options, and needs none. What the system would take beyond what
-      // the client does looked as if the client had taken it.
-      const int on = 1, waiting = kWaiting;
-      ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &waiting, sizeof waiting);
-      ::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size);
-      arrived(fd, peer, local);
     }
     waits_ = true;
     asio::post(io_, [this] { accept(); });
+  }
+
+  // -1: there was none, and errno says why.
+  int accept_one() {
+    sockaddr_storage peer = {}, local = {};
+    socklen_t size = sizeof peer, local_size = sizeof local;
+    const int fd = ::accept4(arrivals_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &size,
+                             SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return fd;
+    // A unix socket has no such options, and needs none. What the system would take beyond what
+    // the client does looked as if the client had taken it.
+    const int on = 1, waiting = kWaiting;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &waiting, sizeof waiting);
+    ::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size);
+    arrived(fd, peer, local);
+    return fd;
   }
 
   void wait() {
@@ -219,7 +236,7 @@ class EventLoop::Running {
   Calls calls_;
   asio::posix::stream_descriptor arrivals_{io_};
   asio::steady_timer timer_{io_};
-  bool waits_ = false, stopped_ = false, said_ = false;
+  bool waits_ = false, closed_ = false, stopped_ = false, said_ = false;
   std::thread thread_;
 };
 
@@ -231,6 +248,7 @@ void EventLoop::serve(std::unique_ptr<Listener> listener, std::shared_ptr<const 
                       Calls calls) {
   running_->serve(std::move(listener), std::move(tls), std::move(calls));
 }
+void EventLoop::close_door() { running_->close_door(); }
 void EventLoop::stop() { running_->stop(); }
 
 }  // namespace ndtrain::ndp

@@ -58,7 +58,9 @@ class EventLoop {
     std::chrono::milliseconds every{50};
   };
   void serve(std::unique_ptr<Listener> listener, std::shared_ptr<const TlsServer> tls, Calls calls);
-  void stop();  // on its thread
+  // Both on its thread. Nobody arrives any more, after those that the system has let in already.
+  void close_door();
+  void stop();
 
  private:
   class Running;

@@ -1,40 +1,48 @@
 // The threads on which handlers run: as many as are wanted at once, up to a bound. Some are kept
-// for tasks that must not wait behind others.
+// for requests that must not wait behind others (FairQueue says which those are).
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "ndp/http/fair_queue.h"
+
 namespace ndtrain::ndp {
 
 class HandlerThreads {
  public:
-  // `reserved` of `most` take urgent tasks only.
-  HandlerThreads(int64_t most, int64_t reserved) : most_(most), ordinary_(most - reserved) {}
+  // How many threads each class may have, together with those behind it.
+  using Bounds = std::array<int64_t, kRequestClasses>;
+  // Of `most` threads `reserved` are for health and operators, a quarter of these for health alone;
+  // and as many again are for no uploads.
+  static Bounds bounds(int64_t most, int64_t reserved);
+
+  explicit HandlerThreads(const Bounds& bounds) : bounds_(bounds) {}
   // After all that was asked for.
   ~HandlerThreads();
   HandlerThreads(const HandlerThreads&) = delete;
   HandlerThreads& operator=(const HandlerThreads&) = delete;
 
   // From any thread; a task throws nothing.
-  void run(bool urgent, std::function<void()> task);
+  void run(RequestClass of, const std::string& client, std::function<void()> task);
 
  private:
-  using Tasks = std::deque<std::function<void()>>;
-
   void work();
-  Tasks* next();  // under mutex_; null: there is nothing that may be begun
+  // Under mutex_. The last class of which one may begin now; none: all threads are taken.
+  std::optional<RequestClass> last_that_may() const;
+  bool may_begin() const;
 
-  const int64_t most_, ordinary_;
+  const Bounds bounds_;
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
-  Tasks urgent_tasks_, ordinary_tasks_;
-  int64_t idle_ = 0, ordinary_at_work_ = 0;
+  FairQueue<std::function<void()>> waiting_;
+  std::array<int64_t, kRequestClasses> at_work_ = {};
+  int64_t idle_ = 0;
   bool over_ = false;
   std::vector<std::thread> threads_;
 };

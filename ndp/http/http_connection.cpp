@@ -11,7 +11,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 // A client that is still sending what nobody wants would not see why when we just hung up.
-constexpr int64_t kDrained = int64_t{64} << 20;
+constexpr int64_t kUnwanted = int64_t{64} << 20;
 constexpr std::chrono::seconds kLast{1};
 constexpr size_t kOnePacket = 4096;  // up to which a body goes with its head
 constexpr size_t kWrite = size_t{256} << 10;
@@ -24,8 +24,8 @@ HttpResponse guarded(const std::function<HttpResponse()>& f) {
   }
 }
 
-HttpResponse busy() {
-  HttpResponse r = http_error(503, "as many requests are being answered as can be");
+HttpResponse busy(const std::string& why) {
+  HttpResponse r = http_error(503, why);
   r.headers["Retry-After"] = "1";
   return r;
 }
@@ -55,6 +55,10 @@ void HttpConnection::stop() {
   const bool underway = phase_ == Phase::kWork || phase_ == Phase::kBody ||
                         phase_ == Phase::kWrite || phase_ == Phase::kLast;
   if (!underway || pieces_) close();
+}
+
+void HttpConnection::end_pieces() {
+  if (phase_ == Phase::kPieces || pieces_) close();
 }
 
 void HttpConnection::enter(Phase phase) {
@@ -93,6 +97,11 @@ bool HttpConnection::spare(Time now) const {
   return held && *held > shared_.limits.patience;
 }
 
+bool HttpConnection::underway(Time now) const {
+  const bool comes = phase_ == Phase::kHandshake || phase_ == Phase::kHead;
+  return comes ? !spare(now) : phase_ != Phase::kIdle && phase_ != Phase::kOver;
+}
+
 void HttpConnection::tick(Time now) {
   if (phase_ == Phase::kPieces && !asked_) return ask_piece();
   const std::optional<nanoseconds> held = held_up(now);
@@ -128,14 +137,16 @@ void HttpConnection::read_head() {
 void HttpConnection::plan() {
   enter(Phase::kWork);
   unread_ = reader_.last().has_body();
-  shared_.threads.run(true, [self = shared_from_this()] {
+  shared_.threads.run(RequestClass::kHealth, ends_.peer, [self = shared_from_this()] {
     HttpConnection& c = *self;  // nobody else touches what is used here meanwhile
     auto plan = std::make_shared<HttpPlan>();
     const HttpHead& head = c.reader_.last();
     // Unless it must wait for a body or for its turn, this is the thread to answer on.
     HttpResponse answer = guarded([&] {
       *plan = c.shared_.routes.plan(head, c.ends_);
-      const bool now = plan->route && plan->urgent && !plan->reads;
+      c.shared_.routes.admit(*plan);
+      if (plan->route && plan->ready && c.shared_.draining) return busy("the process stops");
+      const bool now = plan->route && plan->of == RequestClass::kHealth && !plan->reads;
       return now ? c.shared_.routes.answer(*plan) : HttpResponse{.status = 0};
     });
     if (answer.status != 0) *plan = {.answer = std::move(answer)};
@@ -145,9 +156,28 @@ void HttpConnection::plan() {
 
 void HttpConnection::planned(HttpPlan plan) {
   plan_ = std::move(plan);
-  if (!plan_.route) return answered(std::move(plan_.answer));
-  if (!plan_.urgent && shared_.ordinary >= shared_.limits.connections) return answered(busy());
-  if (!plan_.reads) return work();
+  if (plan_.crowded && shared_.drop_slow_body()) return ask_for_room();
+  if (!plan_.route || plan_.crowded) return answered(std::move(plan_.answer));
+  if (const auto why = shared_.bounds.objection(plan_.of, plan_.client)) {
+    return answered(busy(*why));
+  }
+  return plan_.reads ? take_body() : work();
+}
+
+// Places for bodies are held while these come, so one that does not come makes way.
+void HttpConnection::ask_for_room() {
+  shared_.threads.run(RequestClass::kHealth, ends_.peer, [self = shared_from_this()] {
+    auto plan = std::make_shared<HttpPlan>(std::move(self->plan_));
+    HttpResponse failure = guarded([&] {
+      self->shared_.routes.admit(*plan);
+      return HttpResponse{.status = 0};
+    });
+    if (failure.status != 0) *plan = {.answer = std::move(failure)};
+    self->shared_.loop.post([self, plan] { self->planned(std::move(*plan)); });
+  });
+}
+
+void HttpConnection::take_body() {
   if (reader_.last().field("Expect") != "100-continue") {
     enter(Phase::kBody);
     return read_body();
@@ -178,9 +208,9 @@ void HttpConnection::read_body() {
 }
 
 void HttpConnection::work() {
-  ordinary_ = !plan_.urgent;
-  shared_.ordinary += ordinary_;
-  shared_.threads.run(plan_.urgent, [self = shared_from_this()] {
+  counted_ = true;
+  shared_.bounds.take(plan_.of, plan_.client);
+  shared_.threads.run(plan_.of, plan_.client, [self = shared_from_this()] {
     HttpConnection& c = *self;
     auto response =
         std::make_shared<HttpResponse>(guarded([&] { return c.shared_.routes.answer(c.plan_); }));
@@ -194,11 +224,11 @@ void HttpConnection::refuse(HttpResponse response) {
 }
 
 void HttpConnection::answered(HttpResponse response) {
-  shared_.ordinary -= std::exchange(ordinary_, false);
+  if (std::exchange(counted_, false)) shared_.bounds.give_back(plan_.of, plan_.client);
   plan_ = {};
   if (phase_ == Phase::kOver) return;
   const HttpHead& head = reader_.last();
-  close_ = unread_ || !head.keep_alive || response.pieces || shared_.stopping;
+  close_ = unread_ || !head.keep_alive || response.pieces || shared_.stopping || shared_.draining;
   const auto length = response.pieces ? std::nullopt : std::optional(response.body.size());
   head_ = answer_head(response, length, close_, head.old);
   const bool without = head.method == "HEAD" || response.pieces;
@@ -241,11 +271,11 @@ void HttpConnection::written() {
 
 void HttpConnection::ask_piece() {
   if (phase_ == Phase::kOver || asked_) return;
-  if (shared_.stopping) return close();
+  if (shared_.stopping || shared_.draining) return close();
   asked_ = true;
   // Nothing of it waits, so it is as urgent as anything.
   auto ask = std::make_shared<std::function<std::optional<std::string>()>>(std::move(pieces_));
-  shared_.threads.run(true, [self = shared_from_this(), ask] {
+  shared_.threads.run(RequestClass::kHealth, ends_.peer, [self = shared_from_this(), ask] {
     auto piece = std::make_shared<std::optional<std::string>>();
     const HttpResponse failure = guarded([&] {
       *piece = (*ask)();
@@ -281,19 +311,19 @@ void HttpConnection::watch() {
 void HttpConnection::say_goodbye() {
   enter(Phase::kLast);
   // Who still sends over TLS hears the end of it when it has sent all.
-  if (socket_->secure() && unread_) return drain();
+  if (socket_->secure() && unread_) return read_rest();
   socket_->end_writing([self = shared_from_this()](bool done, size_t) {
     if (self->phase_ == Phase::kOver) return;
     const bool enough = self->shared_.stopping && !self->unread_;
     if (!done || self->socket_->secure() || enough) return self->close();
-    self->drain();
+    self->read_rest();
   });
 }
 
-void HttpConnection::drain() {
+void HttpConnection::read_rest() {
   bytes_.clear();
-  if (moved_ > kDrained) return close();
-  if (!reading_) receive(&HttpConnection::drain);
+  if (moved_ > kUnwanted) return close();
+  if (!reading_) receive(&HttpConnection::read_rest);
 }
 
 }  // namespace ndtrain::ndp

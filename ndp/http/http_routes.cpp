@@ -70,18 +70,28 @@ HttpRequest request_of(const HttpHead& head, const HttpEndpoints& ends, bool tls
   return request;
 }
 
-// Whether it says how the process does.
-bool is_health(std::string_view path) {
-  return path == "/healthz" || path == "/readyz" || path == "/metrics";
-}
+bool says_ready(std::string_view path) { return path == "/healthz" || path == "/readyz"; }
 
-// Those, and the routes by which it is worked.
-bool is_urgent(const HttpServer::Route& route) {
-  return is_health(route.pattern) || route.need.role >= Role::kOperator;
+// Whether it says how the process does.
+bool is_health(std::string_view path) { return says_ready(path) || path == "/metrics"; }
+
+// Photos are uploads whoever brings them; of the rest an operator's token goes before others', and
+// so do the routes by which the process is worked.
+RequestClass class_of(const HttpServer::Route& route, Role role) {
+  if (is_health(route.pattern)) return RequestClass::kHealth;
+  if (route.body.admit || route.need.role == Role::kUploader) return RequestClass::kUpload;
+  const bool operates = std::max(route.need.role, role) >= Role::kOperator;
+  return operates ? RequestClass::kOperator : RequestClass::kPerson;
 }
 
 bool is_own_machine(const std::string& peer) {
   return is_loopback_host(peer) || peer.starts_with("unix:") || peer.empty();
+}
+
+// No address has a space.
+std::string client_of(const HttpRequest& request) {
+  if (!request.who.empty()) return "the token of " + request.who;
+  return is_own_machine(request.peer) ? "" : request.peer;
 }
 
 HttpResponse of_form(HttpPlan& plan) {
@@ -111,6 +121,7 @@ HttpRoutes::HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body,
 
 HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEndpoints& ends) const {
   HttpPlan plan{.request = request_of(head, ends, protection_.tls != nullptr)};
+  plan.client = client_of(plan.request);
   const auto refused = [&](HttpResponse answer) {
     plan.route = nullptr;
     plan.answer = std::move(answer);
@@ -133,8 +144,9 @@ HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEndpoints& ends) const
       others += (others.empty() ? "" : ", ") + entry.route.method;
       continue;
     }
-    plan.urgent = is_urgent(entry.route);
-    if (auto no = objection(head, &entry.route.need, plan)) return refused(*std::move(no));
+    plan.of = class_of(entry.route, Role::kAnyone);
+    plan.ready = says_ready(entry.route.pattern);
+    if (auto no = objection(head, &entry.route, plan)) return refused(*std::move(no));
     plan.request.captures.assign(std::next(match.begin()), match.end());
     plan.route = &entry.route;
     if (head.has_body() && method != "GET" && entry.route.body.read) {
@@ -153,18 +165,21 @@ std::vector<std::string> HttpRoutes::names() const {
   return all;
 }
 
-// `need` is null where there is nothing of this path.
-std::optional<HttpResponse> HttpRoutes::objection(const HttpHead& head, const HttpPermission* need,
+// `route` is null where there is nothing of this path.
+std::optional<HttpResponse> HttpRoutes::objection(const HttpHead& head,
+                                                  const HttpServer::Route* route,
                                                   HttpPlan& plan) const {
+  const HttpPermission* const need = route ? &route->need : nullptr;
   if (Access* const access = protection_.access) {
     const std::string session(cookie_value(head.field("Cookie"), plan.request.cookie));
     Access::Verdict v =
         access->check(plan.request, std::string(head.field("Authorization")), need, session);
     plan.request.who = v.who;
-    if (auto no = too_many(plan.request)) return no;
+    plan.client = client_of(plan.request);
+    if (auto no = too_many(plan)) return no;
     if (v.refuse) return std::move(v.refuse);
     if (v.by_session) plan.request.session = session;
-    plan.urgent = plan.urgent || v.role >= Role::kOperator;
+    if (route) plan.of = class_of(*route, v.role);
     plan.request.collection = std::move(v.collection);
   }
   return wrong_origin(head, {.by_session = !plan.request.session.empty(),
@@ -172,19 +187,16 @@ std::optional<HttpResponse> HttpRoutes::objection(const HttpHead& head, const Ht
                              .tls = protection_.tls != nullptr});
 }
 
-std::optional<HttpResponse> HttpRoutes::too_many(const HttpRequest& request) const {
-  const bool of_token = !request.who.empty();
-  if (is_health(request.path) || (!of_token && is_own_machine(request.peer))) return std::nullopt;
+std::optional<HttpResponse> HttpRoutes::too_many(const HttpPlan& plan) const {
+  if (is_health(plan.request.path) || plan.client.empty()) return std::nullopt;
   {
     const std::lock_guard lock(rates_->mutex);
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    // No address has a space.
-    const std::string key = of_token ? "token " + request.who : request.peer;
-    if (rates_->limiter.take(now, key)) return std::nullopt;
+    if (rates_->limiter.take(now, plan.client)) return std::nullopt;
   }
-  HttpResponse later = http_error(
-      429, fmt::format("{} asks more than {} times a second (--http-rate)",
-                       of_token ? "the token of " + request.who : request.peer, protection_.rate));
+  HttpResponse later = http_error(429, fmt::format("{} asks more than {} times a second "
+                                                   "(--http-rate)",
+                                                   plan.client, protection_.rate));
   later.headers["Retry-After"] = fmt::format("{:.0f}", std::ceil(1 / protection_.rate));
   return later;
 }
@@ -199,22 +211,28 @@ std::optional<HttpResponse> HttpRoutes::body_objection(const HttpHead& head, Htt
   }
   plan.most = static_cast<uint64_t>(rule.most < 0 ? max_body_ : rule.most);
   plan.most_bytes = plan.most + (plan.form ? kFormExtra : 0);
-  uint64_t comes = plan.most;
+  plan.comes = plan.most;
   if (head.length) {
     uint64_t bytes = 0;
     const char* const end = head.length->data() + head.length->size();
     if (std::from_chars(head.length->data(), end, bytes).ptr != end || bytes > plan.most_bytes) {
       return too_large(plan);
     }
-    comes = std::min(bytes, plan.most);
-  }
-  if (rule.admit) {
-    HttpAdmission admission = rule.admit(plan.request, static_cast<int64_t>(comes));
-    if (admission.refuse) return std::move(admission.refuse);
-    plan.held = std::move(admission.held);
+    plan.comes = std::min(bytes, plan.most);
   }
   plan.reads = true;
   return std::nullopt;
+}
+
+void HttpRoutes::admit(HttpPlan& plan) const {
+  plan.crowded = false;
+  if (!plan.route || !plan.reads || !plan.route->body.admit) return;
+  HttpAdmission admission = plan.route->body.admit(plan.request, static_cast<int64_t>(plan.comes));
+  plan.held = std::move(admission.held);
+  if (!admission.refuse) return;
+  plan.answer = *std::move(admission.refuse);
+  plan.crowded = admission.full;
+  if (!plan.crowded) plan.route = nullptr;
 }
 
 HttpResponse HttpRoutes::too_large(const HttpPlan& plan) {

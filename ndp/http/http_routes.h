@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ndp/http/fair_queue.h"
 #include "ndp/http/http_message.h"
 #include "ndp/http/rate_limiter.h"
 
@@ -25,11 +26,16 @@ struct HttpPlan {
   const HttpServer::Route* route = nullptr;  // null: `answer` is all there is
   HttpResponse answer;
   HttpRequest request;
-  bool urgent = false;  // of health, metrics, or of an operator
-  bool reads = false;   // its body, of at most `most` bytes, comes first
+  RequestClass of = RequestClass::kPerson;
+  // Whose turn it takes: a token or an address; "" for this machine's, where a proxy may stand.
+  std::string client;
+  bool ready = false;  // it asks whether the process does: /healthz or /readyz
+  bool reads = false;  // its body, of at most `most` bytes, comes first
   bool form = false;
   std::string type;                   // Content-Type
   uint64_t most = 0, most_bytes = 0;  // of what is wanted of the body; of the body itself
+  uint64_t comes = 0;                 // of which so much may come, as the request says
+  bool crowded = false;               // bodies have all the room, and `answer` says so
   std::shared_ptr<void> held;         // until the request is answered
 };
 
@@ -39,6 +45,9 @@ class HttpRoutes {
   HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body, HttpProtection protection);
 
   HttpPlan plan(const HttpHead& head, const HttpEndpoints& ends) const;
+  // Before the body of a plan is read: whether there is room for it. Sets `held`, or `crowded`; may
+  // be tried again.
+  void admit(HttpPlan& plan) const;
   // What the route answers; the body is there.
   HttpResponse answer(HttpPlan& plan) const;
   static HttpResponse too_large(const HttpPlan& plan);
@@ -54,9 +63,9 @@ class HttpRoutes {
     std::mutex mutex;
     RateLimiter limiter;
   };
-  std::optional<HttpResponse> objection(const HttpHead& head, const HttpPermission* need,
+  std::optional<HttpResponse> objection(const HttpHead& head, const HttpServer::Route* route,
                                         HttpPlan& plan) const;
-  std::optional<HttpResponse> too_many(const HttpRequest& request) const;
+  std::optional<HttpResponse> too_many(const HttpPlan& plan) const;
   std::optional<HttpResponse> body_objection(const HttpHead& head, HttpPlan& plan) const;
   std::vector<std::string> names() const;  // those of the certificate that is shown now, too
   HttpResponse recorded(const HttpServer::Route& route, const HttpRequest& request) const;

@@ -1,7 +1,7 @@
 #include "ndp/http/http_server.h"
 
 #include <algorithm>
-#include <condition_variable>
+#include <atomic>
 #include <future>
 #include <mutex>
 
@@ -38,8 +38,10 @@ class HttpServer::Running {
       : address_(listener->address()),
         routes_(std::move(routes)),
         limits_(limits),
-        threads_(limits.handlers, std::min(limits::kHttpReserved, limits.handlers / 2)) {
+        threads_(HandlerThreads::bounds(limits.handlers,
+                                        std::min(limits::kHttpReserved, limits.handlers / 2))) {
     shared_.over = [this](HttpConnection& c) { over(c); };
+    shared_.drop_slow_body = [this] { return drop_slow_body(); };
     loop_.serve(std::move(listener), routes_.protection().tls,
                 {.arrived = [this](EventLoop::Arrival a) { arrived(std::move(a)); },
                  .room = [this] { return room(); },
@@ -61,6 +63,19 @@ class HttpServer::Running {
       });
     }
   }
+
+  void drain() {
+    std::promise<void> begun;
+    loop_.post([this, &begun] {
+      loop_.close_door();
+      shared_.draining = true;
+      for (const auto& c : copy()) c->end_pieces();
+      look_whether_drained();
+      begun.set_value();
+    });
+    begun.get_future().wait();
+  }
+  bool drained() const { return drained_; }
 
   std::string address() const { return address_; }
   const HttpRoutes& routes() const { return routes_; }
@@ -106,6 +121,11 @@ class HttpServer::Running {
     }
   }
 
+  bool drop_slow_body() {
+    const auto now = std::chrono::steady_clock::now();
+    return drop(slowest([&](const Connection& c) { return c->brings_a_body() && c->spare(now); }));
+  }
+
   // Of those that `may` go, who has held the server up for the longest.
   template <typename F>
   Connection slowest(F may) const {
@@ -127,9 +147,16 @@ class HttpServer::Running {
     return true;
   }
 
+  void look_whether_drained() {
+    const auto now = std::chrono::steady_clock::now();
+    drained_ =
+        std::ranges::none_of(connections_, [&](const Connection& c) { return c->underway(now); });
+  }
+
   void tick() {
     const auto now = std::chrono::steady_clock::now();
     for (const Connection& c : copy()) c->tick(now);
+    if (shared_.draining) look_whether_drained();
     if (dropped_ == 0 || now - spoke_ < kBetweenWords) return;
     log::warn("{}: {} connections made way to others: there are {} at a time, {} of one address",
               address_, std::exchange(dropped_, 0), limits_.connections, limits_.per_address);
@@ -145,6 +172,7 @@ class HttpServer::Running {
   std::vector<Connection> connections_;
   int64_t dropped_ = 0;
   Time spoke_ = {};
+  std::atomic<bool> drained_ = false;
   bool said_ = false;
   std::promise<void> empty_;
 };
@@ -152,6 +180,8 @@ class HttpServer::Running {
 HttpServer::HttpServer(std::unique_ptr<Running> running) : running_(std::move(running)) {}
 HttpServer::~HttpServer() = default;
 
+void HttpServer::drain() { running_->drain(); }
+bool HttpServer::drained() const { return running_->drained(); }
 std::string HttpServer::address() const { return running_->address(); }
 std::vector<std::string> HttpServer::needs() const { return running_->routes().needs(); }
 

@@ -65,6 +65,9 @@ using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 struct HttpAdmission {
   std::shared_ptr<void> held;          // until the request is answered
   std::optional<HttpResponse> refuse;  // the answer, without reading
+  // That is because bodies that others bring have all the room: the slowest of these makes way, if
+  // it has had its time (HttpLimits::patience), and this is asked again.
+  bool full = false;
 };
 using HttpAdmit = std::function<HttpAdmission(const HttpRequest&, int64_t bytes)>;
 
@@ -121,9 +124,18 @@ class HttpServer {
                                                     HttpProtection protection = {},
                                                     const HttpLimits& limits = {});
   // Takes no more requests, and waits for the handlers: who makes one wait must end that first.
+  // What is on its way in is given up, and who takes an answer has two seconds: drain() comes
+  // before.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
+
+  // From now on nobody new is let in, each answer is the last of its connection, /healthz and
+  // /readyz say 503, and answers in pieces end. Waits for none of it.
+  void drain();
+  // No request is under way any more. A client that lets one wait for longer than it is waited
+  // for elsewhere (HttpLimits::patience) counts as none until its head is there.
+  bool drained() const;
 
   std::string address() const;  // with the port the system chose
   // Of each route what it needs and records: "PUT /jobs/([0-9]+): operator, recorded as job".

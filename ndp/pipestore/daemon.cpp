@@ -8,8 +8,10 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/http/certificate_metrics.h"
+#include "ndp/http/http_drain.h"
 #include "ndp/http/http_server.h"
 #include "ndp/http/metrics.h"
+#include "ndp/http/process_metrics.h"
 #include "ndp/pipestore/hosted_store.h"
 #include "ndp/pipestore/similarity_http.h"
 #include "ndp/pipestore/upload_http.h"
@@ -68,7 +70,8 @@ struct PipeStoreDaemon::Parts {
               config.http_security),
         upload_host(config.http_security.tls() ? host_of(config.http) : ""),
         link_certificates(link_files(config), config.security),
-        http_certificates(http_files(config), config.http_security) {
+        http_certificates(http_files(config), config.http_security),
+        drain(config.drain) {
     if (config.sandbox != SandboxMode::kOff) {
       DecoderPool::Config pool = config.pool;
       pool.workers = static_cast<size_t>(shared_threads().threads());
@@ -219,6 +222,7 @@ struct PipeStoreDaemon::Parts {
             "Extractors in memory that label uploads; tasks and collections share them", {},
             static_cast<double>(extractors.held()));
     if (decoder) add_sandbox(m);
+    add_process(m);
     return m.text();
   }
 
@@ -264,6 +268,7 @@ struct PipeStoreDaemon::Parts {
   const std::string upload_host;  // that the certificate is for; "": in the clear
   SecurityReload<LinkSecurity> link_certificates;
   SecurityReload<HttpSecurity> http_certificates;
+  const std::chrono::milliseconds drain;
   LinkEvents<wire::ToStore> events;
   UploadPriority upload_priority;
   std::unique_ptr<UploadDecoder> decoder;  // null: no sandbox
@@ -292,6 +297,7 @@ std::vector<std::string> PipeStoreDaemon::http_needs() const {
 
 void PipeStoreDaemon::run(const std::function<bool()>& stop) {
   while (!stop()) parts_->turn();
+  drain_requests(parts_->http.get(), parts_->drain, [this] { parts_->turn(); });
   for (const auto& store : parts_->stores) store->leave("it was told to stop");
 }
 

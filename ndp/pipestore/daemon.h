@@ -12,6 +12,7 @@
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
 #include "ndp/http/guard.h"
+#include "ndp/http/http_drain.h"
 #include "ndp/pipestore/uploads.h"
 #include "ndp/sandbox/upload_decoder.h"
 #include "ndp/wire/link_security.h"
@@ -31,6 +32,7 @@ struct PipeStoreConfig {
   std::string name;                                          // unique among the stores of a Tuner
   std::string tuner = "127.0.0.1:25258";                     // to dial
   std::string http = {};                                     // for people; "": none
+  std::chrono::milliseconds drain = kHttpDrain;              // for requests under way when it stops
   std::string state;                                         // directory
   std::string photos;                                        // directory
   std::string collection = std::string(kDefaultCollection);  // that these are in, for good

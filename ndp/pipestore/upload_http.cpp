@@ -111,12 +111,16 @@ HttpResponse show(Uploads& uploads, const Digest& id, const HttpRequest& request
 }
 
 HttpAdmission admit(Uploads& uploads, const HttpRequest& request, int64_t bytes) {
+  std::shared_ptr<void> held = uploads.admit(bytes);
+  if (!held) {
+    return {.held = nullptr,
+            .refuse = later("the store has as many uploads as it can take"),
+            .full = true};
+  }
   if (!uploads.within_quota(request.peer)) {
     return {.held = nullptr, .refuse = later(request.peer + " uploads more than its quota")};
   }
-  if (std::shared_ptr<void> held = uploads.admit(bytes))
-    return {.held = std::move(held), .refuse = {}};
-  return {.held = nullptr, .refuse = later("the store has as many uploads as it can take")};
+  return {.held = std::move(held), .refuse = {}};
 }
 
 // What browsers cannot show, HEIC and TIFF, they get as a JPEG; its bytes are not the photo's.

@@ -141,6 +141,8 @@ TEST_F(TokenVerbs, ACertificateOfAStoreMayNameWhereItsHttpIs) {
               HasSubstr("--http-tls 1.1: there are 1.2 and 1.3"));
   EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--http-rate", "-1"}).err,
               HasSubstr("--http-rate -1: a number of at least 0"));
+  EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--http-drain", "4000"}).err,
+              HasSubstr("--http-drain 4000: 0 to 3600 seconds"));
 }
 
 TEST_F(TokenVerbs, OffLoopbackHttpNeedsTls) {

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <future>
+#include <vector>
 
 #include "framework/core/error.h"
+#include "ndp/http/process_metrics.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -26,6 +30,34 @@ TEST(MetricsText, SaysHelpAndTypeOncePerName) {
             "# HELP ndt_up 1 while it runs.\n"
             "# TYPE ndt_up gauge\n"
             "ndt_up 1\n");
+}
+
+// What the process holds is in it, and what it gives back is not.
+TEST(ProcessMetrics, SayWhatTheProcessHolds) {
+  const auto value = [](const std::string& name) {
+    MetricsText m;
+    add_process(m);
+    const std::string text = "\n" + m.text();
+    const size_t at = text.find("\n" + name + " ");
+    EXPECT_NE(at, std::string::npos) << text;
+    return std::stod(text.substr(at + name.size() + 2));
+  };
+  const double used = value("process_heap_bytes{state=\"used\"}");
+  const double resident = value("process_resident_memory_bytes");
+  const double threads = value("process_threads"), open = value("process_open_fds");
+  {
+    const std::vector<char> held(64 << 20, 'x');
+    std::ifstream file("/proc/self/status");
+    std::promise<void> go;
+    const auto waits = std::async(std::launch::async, [&] { go.get_future().wait(); });
+    EXPECT_GE(value("process_heap_bytes{state=\"used\"}"), used + (64 << 20));
+    EXPECT_GE(value("process_resident_memory_bytes"), resident + (60 << 20));
+    EXPECT_EQ(value("process_open_fds"), open + 1);
+    EXPECT_EQ(value("process_threads"), threads + 1);
+    go.set_value();
+  }
+  EXPECT_LT(value("process_heap_bytes{state=\"used\"}"), used + (1 << 20));
+  EXPECT_EQ(value("process_open_fds"), open);
 }
 
 TEST(MetricsText, SaysWhatThereMayBeOfWhatIsNot) {

@@ -89,6 +89,17 @@ class SlowClients : public ::testing::Test {
                       go_.wait();
                       return HttpResponse{};
                     }},
+                   {"POST", "/photos", Role::kUploader,
+                    [this](const HttpRequest&) {
+                      ++uploading_;
+                      go_.wait();
+                      return HttpResponse{};
+                    }},
+                   {"POST",
+                    "/places",
+                    Role::kUploader,
+                    say,
+                    {.admit = [this](const HttpRequest&, int64_t) { return place(); }}},
                    {"GET", "/much", Role::kViewer,
                     [](const HttpRequest&) {
                       return HttpResponse{.body = std::string(size_t{64} << 20, 'x')};
@@ -103,6 +114,19 @@ class SlowClients : public ::testing::Test {
                     }}},
                   1 << 20, std::move(protection), limits)
                   .or_throw();
+  }
+  // Of two that there are for bodies.
+  HttpAdmission place() {
+    if (++places_ > 2) {
+      --places_;
+      return {.held = nullptr, .refuse = http_error(429, "two bodies at a time"), .full = true};
+    }
+    return {.held = std::shared_ptr<void>(this, [this](void*) { --places_; }), .refuse = {}};
+  }
+  // Begins a body, and the server waits for the rest.
+  static void begin_body(RawHttp& raw) {
+    raw.say("POST /places HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n");
+    raw.hear("100 Continue\r\n\r\n");
   }
   HttpResponse ask(const std::string& path) const {
     return HttpClient(server_->address()).get(path).or_throw();
@@ -150,7 +174,7 @@ class SlowClients : public ::testing::Test {
   std::unique_ptr<Access> access_;  // null: anybody may do anything
   std::promise<void> let_go_;
   const std::shared_future<void> go_ = let_go_.get_future().share();
-  std::atomic<int> waiting_ = 0, open_ = 0;
+  std::atomic<int> waiting_ = 0, open_ = 0, uploading_ = 0, places_ = 0;
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -348,6 +372,101 @@ TEST_F(SlowClients, AnOperatorsTokenIsUrgentOnEveryRoute) {
   EXPECT_EQ(clients.back().wait_for(milliseconds(0)), std::future_status::timeout);
   let_go_.set_value();
   for (auto& c : clients) EXPECT_EQ(c.get(), 200);
+}
+
+TEST_F(SlowClients, APersonIsAnsweredThoughUploadsHaveAllTheirThreads) {
+  serve(kPatient);
+  std::vector<std::future<int>> clients;
+  for (int64_t i = 0; i < 4; ++i) {
+    clients.push_back(std::async(std::launch::async, [this] {
+      return HttpClient(server_->address(), std::chrono::minutes(2))
+          .post("/photos", "x")
+          .or_throw()
+          .status;
+    }));
+  }
+  EXPECT_TRUE(comes([&] { return uploading_ == 1; }));
+  EXPECT_EQ(ask("/jobs").status, 200);
+  EXPECT_EQ(uploading_, 1) << "one thread of the two that are of no urgency is for no uploads";
+  let_go_.set_value();
+  for (auto& c : clients) EXPECT_EQ(c.get(), 200);
+}
+
+TEST_F(SlowClients, AnOperatorsUploadsAreUploads) {
+  fs_.make_directories("state").or_throw();
+  const std::string worker = TokensFile::open(fs_, "state")
+                                 .or_throw()
+                                 .add({.name = "op", .role = Role::kOperator})
+                                 .or_throw();
+  access_ = std::make_unique<Access>(fs_, clock_, Access::Setting{"state", "here"});
+  serve(kPatient);
+  std::vector<std::future<int>> clients;
+  for (int64_t i = 0; i < 4; ++i) {
+    clients.push_back(std::async(std::launch::async, [&] {
+      return client_of(worker).post("/photos", "x").or_throw().status;
+    }));
+  }
+  EXPECT_TRUE(comes([&] { return uploading_ == 1; }));
+  EXPECT_EQ(client_of(worker).post("/cancel", "job").or_throw().body, "ok job");
+  EXPECT_EQ(uploading_, 1);
+  let_go_.set_value();
+  for (auto& c : clients) EXPECT_EQ(c.get(), 200);
+}
+
+TEST_F(SlowClients, OneTokenLeavesRoomForOthers) {
+  fs_.make_directories("state").or_throw();
+  const auto token = [&](const std::string& name) {
+    return TokensFile::open(fs_, "state")
+        .or_throw()
+        .add({.name = name, .role = Role::kViewer})
+        .or_throw();
+  };
+  const std::string vic = token("vic"), ann = token("ann");
+  access_ = std::make_unique<Access>(fs_, clock_, Access::Setting{"state", "here"});
+  HttpLimits limits = kPatient;
+  limits.patience = hours(1);
+  limits.handlers = 16;
+  serve(limits);
+  std::vector<std::future<int>> clients;
+  const int64_t most = limits.connections * 3 / 4;
+  for (int64_t i = 0; i < most; ++i) {
+    clients.push_back(std::async(std::launch::async,
+                                 [&] { return client_of(vic).get("/wait").or_throw().status; }));
+  }
+  EXPECT_TRUE(comes([&] { return waiting_ == most; }));
+  const HttpResponse refused = client_of(vic).get("/jobs").or_throw();
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_THAT(refused.body, HasSubstr("the token of vic has 6 requests under way"));
+  EXPECT_EQ(client_of(ann).get("/jobs").or_throw().status, 200);
+  let_go_.set_value();
+  for (auto& c : clients) EXPECT_EQ(c.get(), 200);
+}
+
+TEST_F(SlowClients, ABodyThatDoesNotComeMakesWayToAnother) {
+  serve(kPatient);
+  RawHttp first(server_->address()), second(server_->address());
+  begin_body(first);
+  begin_body(second);
+  EXPECT_EQ(HttpClient(server_->address()).post("/places", "photo").or_throw().body, "ok photo");
+  EXPECT_TRUE(is_ended(first)) << "the slowest goes";
+  second.say("the other");
+  EXPECT_THAT(second.hear("the other"), HasSubstr("HTTP/1.1 200"));
+}
+
+TEST_F(SlowClients, ABodyThatHasItsTimeKeepsItsPlace) {
+  HttpLimits limits = kPatient;
+  limits.patience = hours(1);
+  serve(limits);
+  RawHttp first(server_->address()), second(server_->address());
+  begin_body(first);
+  begin_body(second);
+  const HttpResponse refused = HttpClient(server_->address()).post("/places", "photo").or_throw();
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_THAT(refused.body, HasSubstr("two bodies at a time"));
+  for (RawHttp* raw : {&first, &second}) {
+    raw->say("slow ones");
+    EXPECT_THAT(raw->hear("slow ones"), HasSubstr("HTTP/1.1 200"));
+  }
 }
 
 TEST_F(SlowClients, WhoAsksWhetherToSendABodyIsToldAndRefusedWithoutIt) {

@@ -82,7 +82,8 @@ using Relays = std::counting_semaphore<kRelayedAtOnce>;
 HttpAdmission admit(const std::shared_ptr<Relays>& turns) {
   if (!turns->try_acquire()) {
     return {.held = nullptr,
-            .refuse = later(429, "as many photos are handed on as may be at a time", "1")};
+            .refuse = later(429, "as many photos are handed on as may be at a time", "1"),
+            .full = true};
   }
   return {.held = std::shared_ptr<void>(turns.get(), [turns](void*) { turns->release(); }),
           .refuse = {}};

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <thread>
 
+#include "cli/role_args.h"
+#include "cli/slow_clients.h"
 #include "cli/tuner_client.h"
 #include "cli/upload_client.h"
 #include "cli/verb.h"
@@ -18,50 +20,9 @@ using Steady = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kThreads = 4;          // that keep the slow clients
-constexpr milliseconds kByte{1000};  // between two bytes of one of them
 constexpr milliseconds kHealth{20};  // between two questions
+constexpr milliseconds kAsked{100};  // of another path
 constexpr milliseconds kAnswerPatience{5000};
-constexpr std::string_view kHead = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
-
-// Clients that never end the head of their request, and come again when they are dropped.
-class SlowClients {
- public:
-  SlowClients(std::string address, HttpTrust trust)
-      : secure_(address.starts_with("https://")),
-        address_(std::move(address)),
-        trust_(std::move(trust)) {
-    address_.erase(0, address_.find("://") == address_.npos ? 0 : address_.find("://") + 3);
-  }
-
-  void hold(int64_t n, const std::atomic<bool>& over) {
-    std::vector<std::unique_ptr<Stream>> streams(static_cast<size_t>(n));
-    while (!over) {
-      const auto next = Steady::now() + kByte;
-      for (std::unique_ptr<Stream>& s : streams) {
-        if (over) break;
-        if (!s || !s->write(std::as_bytes(std::span("x", 1))).ok()) s = dial();
-      }
-      std::this_thread::sleep_until(next);
-    }
-  }
-
-  std::atomic<int64_t> dialled = 0;
-
- private:
-  std::unique_ptr<Stream> dial() {
-    Result<std::unique_ptr<Stream>> s = real_net().dial(address_);
-    if (s.ok() && secure_) {
-      s = trust_.tls->wrap(std::move(*s), address_.substr(0, address_.rfind(':')), kAnswerPatience);
-    }
-    ++dialled;
-    if (!s.ok() || !(*s)->write(std::as_bytes(std::span(kHead))).ok()) return nullptr;
-    return std::move(*s);
-  }
-
-  const bool secure_;
-  std::string address_;
-  const HttpTrust trust_;
-};
 
 // Each client here, and its connection there when it is the same process's machine.
 void allow_descriptors() {
@@ -71,22 +32,76 @@ void allow_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &most);
 }
 
-std::string summary(const Json& j) {
-  return fmt::format(
-      "/healthz with {} slow clients, {:.0f} s: median {:.1f} ms, 99 % {:.1f} ms, slowest {:.1f} "
-      "ms\n"
-      "{} questions, {} without an answer; the slow clients dialled {} times\n",
-      j["slow"].get<int64_t>(), j["seconds"].get<double>(), j["p50_ms"].get<double>(),
-      j["p99_ms"].get<double>(), j["max_ms"].get<double>(), j["asked"].get<int64_t>(),
-      j["unanswered"].get<int64_t>(), j["dialled"].get<int64_t>());
+// What one client asks over and over, each time by a connection of its own.
+class Questions {
+ public:
+  Questions(const std::string& address, const HttpTrust& trust, std::string path)
+      : client_(address, kAnswerPatience, trust), path_(std::move(path)) {}
+
+  void ask(milliseconds every, Steady::time_point until) {
+    while (Steady::now() < until) {
+      const auto before = Steady::now();
+      const Result<HttpResponse> r = client_.get(path_);
+      times_.push_back(std::chrono::duration<double, std::milli>(Steady::now() - before).count());
+      unanswered_ += !r.ok() || r->status != 200;
+      std::this_thread::sleep_until(before + every);
+    }
+    std::ranges::sort(times_);
+  }
+
+  int64_t unanswered() const { return unanswered_; }
+  Json json() const {
+    const auto at = [&](double share) {
+      return times_[static_cast<size_t>(share * static_cast<double>(times_.size() - 1))];
+    };
+    return {{"asked", times_.size()},
+            {"unanswered", unanswered_},
+            {"p50_ms", at(.5)},
+            {"p99_ms", at(.99)},
+            {"max_ms", at(1)}};
+  }
+  static std::string line(const std::string& path, const Json& j) {
+    return fmt::format(
+        "{}: median {:.1f} ms, 99 % {:.1f} ms, slowest {:.1f} ms; {} questions, {} without an "
+        "answer\n",
+        path, j["p50_ms"].get<double>(), j["p99_ms"].get<double>(), j["max_ms"].get<double>(),
+        j["asked"].get<int64_t>(), j["unanswered"].get<int64_t>());
+  }
+
+ private:
+  const HttpClient client_;
+  const std::string path_;
+  std::vector<double> times_;
+  int64_t unanswered_ = 0;
+};
+
+SlowClients slow_clients(const Args& args, const std::string& address, const HttpTrust& trust) {
+  const int64_t addresses = args.integer("addresses");
+  if (addresses < 0 || addresses > 250) {
+    throw UsageError("--addresses " + args.text("addresses") + ": 0 to 250");
+  }
+  return SlowClients({.address = address,
+                      .trust = {.tls = trust.tls},
+                      .kinds = SlowClients::kinds_of(parts_of(args.list("kinds"))),
+                      .path = args.text("slow-path"),
+                      .addresses = addresses});
 }
 
 }  // namespace
 
 void declare_bench_http(ArgsSpec& args) {
   args.positional("URL", "the HTTP address of a PipeStore or the Tuner");
-  args.flag("slow", "clients that send a byte of a request every second, and never its end", "N",
-            "2000");
+  args.flag("slow", "clients that keep the server waiting, without a token", "N", "2000");
+  args.flag("kinds",
+            "what they do, by turns: heads, a byte of a request's head every second and never its "
+            "end; bodies, the same of a body; readers, a byte of an answer every second",
+            "KIND[,KIND...]", "heads");
+  args.flag("slow-path", "what bodies are posted to and readers ask for", "PATH", "/metrics");
+  args.flag("addresses",
+            "of this machine, 127.0.0.2 and on, that they come from; 0: 127.0.0.1, where a server "
+            "takes them for a proxy's",
+            "N", "0");
+  args.flag("ask", "beside /healthz, ask for this ten times a second, with --token", "PATH");
   args.flag("seconds", "run for so long", "S", "30");
   declare_http_trust(args);
 }
@@ -101,35 +116,32 @@ int run_bench_http(Context& context, const Args& args) {
   HttpTrust trust = http_trust_of(args);
   if (address.starts_with("https://") && !trust.tls) trust.tls = TlsClient::make("").or_throw();
 
-  SlowClients clients(address, trust);
+  SlowClients clients = slow_clients(args, address, trust);
   std::atomic<bool> over = false;
   std::vector<std::jthread> threads;
   for (int i = 0; i < kThreads; ++i) {
-    const int64_t n = slow * (i + 1) / kThreads - slow * i / kThreads;
-    threads.emplace_back([&clients, n, &over] { clients.hold(n, over); });
+    const int64_t first = slow * i / kThreads, n = slow * (i + 1) / kThreads - first;
+    threads.emplace_back([&clients, first, n, &over] { clients.hold(first, n, over); });
   }
-  std::vector<double> times;
-  int64_t unanswered = 0;
-  const auto until = Steady::now() + std::chrono::duration<double>(seconds);
-  while (Steady::now() < until) {
-    const auto before = Steady::now();
-    const Result<HttpResponse> r = HttpClient(address, kAnswerPatience, trust).get("/healthz");
-    times.push_back(std::chrono::duration<double, std::milli>(Steady::now() - before).count());
-    unanswered += !r.ok() || r->status != 200;
-    std::this_thread::sleep_until(before + kHealth);
-  }
+  const auto until = Steady::now() + std::chrono::duration_cast<Steady::duration>(
+                                         std::chrono::duration<double>(seconds));
+  Questions health(address, {.tls = trust.tls}, "/healthz");
+  const bool asks = args.has("ask");
+  Questions others(address, trust, args.text("ask"));
+  if (asks) threads.emplace_back([&] { others.ask(kAsked, until); });
+  health.ask(kHealth, until);
   over = true;
   threads.clear();
-  std::ranges::sort(times);
-  const auto at = [&](double share) {
-    return times[static_cast<size_t>(share * static_cast<double>(times.size() - 1))];
-  };
-  const Json json = {{"slow", slow},          {"seconds", seconds},
-                     {"asked", times.size()}, {"unanswered", unanswered},
-                     {"p50_ms", at(.5)},      {"p99_ms", at(.99)},
-                     {"max_ms", at(1)},       {"dialled", clients.dialled.load()}};
-  context.print(json, summary(json));
-  return unanswered == 0 ? kOk : kFailed;
+  Json json = health.json();
+  std::string text = Questions::line("/healthz", json);
+  if (asks) {
+    json["ask"] = others.json();
+    text += Questions::line(args.text("ask"), json["ask"]);
+  }
+  json.update({{"slow", slow}, {"seconds", seconds}, {"dialled", clients.dialled()}});
+  context.print(json, text + fmt::format("{} slow clients dialled {} times in {:.0f} s\n", slow,
+                                         clients.dialled(), seconds));
+  return health.unanswered() + others.unanswered() == 0 ? kOk : kFailed;
 }
 
 }  // namespace ndtrain::cli

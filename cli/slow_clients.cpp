@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kByte{1000};  // between two bytes of one of them
 constexpr milliseconds kHandshake{5000};
-constexpr int kRequests = 100;     // that a reader has under way
+constexpr int kRequests = 4;       // that a reader has under way
 constexpr int kUntaken = 4 << 10;  // bytes that the system may take for it
 
 // A connection from an address of the caller's choice, within this machine.

@@ -19,7 +19,7 @@ class SlowClients {
   enum class Kind {
     kHeads,    // a byte of a request's head each second, and never its end
     kBodies,   // the same of a body that was announced
-    kReaders,  // requests without end, of whose answers they take a byte each second
+    kReaders,  // a few requests, of whose answers they take a byte each second
   };
   struct Setting {
     std::string address;  // with http:// or https://, or neither

@@ -15,6 +15,7 @@
 #include "ndp/http/process_metrics.h"
 #include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/wire/heap_trim.h"
 #include "ndp/wire/role_loop.h"
 #include "ndp/wire/security_reload.h"
 #include "tuner/group/group_net.h"
@@ -329,6 +330,7 @@ struct TunerDaemon::Parts {
     service->tick();
     link_certificates.look(system_clock().monotonic());
     http_certificates.look(system_clock().monotonic());
+    (void)heap.look(system_clock().monotonic());
     for (const auto& watcher : watchers) {
       if (!finishing) watcher->tick();
     }
@@ -367,6 +369,7 @@ struct TunerDaemon::Parts {
   SecurityReload<LinkSecurity> link_certificates;
   SecurityReload<HttpSecurity> http_certificates;
   const std::chrono::milliseconds drain;
+  HeapTrim heap;
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<TunerService> service;
   std::vector<std::unique_ptr<Watcher>> watchers;

@@ -15,6 +15,7 @@
 #include "ndp/pipestore/hosted_store.h"
 #include "ndp/pipestore/similarity_http.h"
 #include "ndp/pipestore/upload_http.h"
+#include "ndp/wire/heap_trim.h"
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/role_loop.h"
 #include "ndp/wire/security_reload.h"
@@ -255,6 +256,7 @@ struct PipeStoreDaemon::Parts {
     const auto now = system_clock().monotonic();
     link_certificates.look(now);
     http_certificates.look(now);
+    (void)heap.look(now);
     if (http && now - shown > kLongestWait) {
       shown = now;
       show();
@@ -269,6 +271,7 @@ struct PipeStoreDaemon::Parts {
   SecurityReload<LinkSecurity> link_certificates;
   SecurityReload<HttpSecurity> http_certificates;
   const std::chrono::milliseconds drain;
+  HeapTrim heap;
   LinkEvents<wire::ToStore> events;
   UploadPriority upload_priority;
   std::unique_ptr<UploadDecoder> decoder;  // null: no sandbox

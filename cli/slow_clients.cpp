@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -141,14 +142,14 @@ void SlowClients::hold(int64_t first, int64_t n, const std::atomic<bool>& over) 
     const Result<size_t> got = s.read(byte, milliseconds(0));
     return got.ok() ? *got > 0 : got.status().code() == Code::kCancelled;
   };
-  while (!over) {
-    const auto next = Steady::now() + kByte;
-    for (size_t i = 0; i < streams.size() && !over; ++i) {
-      const int64_t number = first + static_cast<int64_t>(i);
-      std::unique_ptr<Stream>& s = streams[i];
-      if (!s || !goes_on(*s, kind(number))) s = dial(number);
+  auto begun = Steady::now();
+  for (; n > 0 && !over; begun = std::max(begun + kByte, Steady::now())) {
+    // They know nothing of each other, so they do not speak at one moment.
+    for (int64_t i = 0; i < n && !over; ++i) {
+      std::unique_ptr<Stream>& s = streams[static_cast<size_t>(i)];
+      if (!s || !goes_on(*s, kind(first + i))) s = dial(first + i);
+      std::this_thread::sleep_until(begun + kByte * (i + 1) / n);
     }
-    std::this_thread::sleep_until(next);
   }
 }
 

@@ -390,6 +390,16 @@ TEST_F(SiteVerbs, BenchesOfHttpAskARunningSite) {
   EXPECT_EQ(http.at("unanswered"), 0);
   EXPECT_GT(http.at("asked"), 0);
   EXPECT_GE(http.at("dialled"), 20);
+  const nlohmann::json all =
+      bench({"http", tuner, "--slow", "20", "--kinds", "heads,bodies,readers", "--slow-path", "/",
+             "--addresses", "2", "--ask", "/jobs", "--seconds", "1"});
+  EXPECT_EQ(all.at("unanswered"), 0);
+  EXPECT_EQ(all.at("ask").at("unanswered"), 0);
+  EXPECT_GT(all.at("ask").at("asked"), 0);
+  EXPECT_THAT(run({"bench", "http", tuner, "--kinds", "tails"}).err,
+              HasSubstr("--kinds tails: there are heads, bodies and readers"));
+  EXPECT_THAT(run({"bench", "http", tuner, "--addresses", "251"}).err,
+              HasSubstr("--addresses 251: 0 to 250"));
   const nlohmann::json upload =
       bench({"upload", store, "--photos", "photos", "-c", "2", "--seconds", "0.5"});
   // Kept: without a version in force there is no label to answer with.

@@ -56,6 +56,18 @@ TEST(Libraries, HaveTheLabelsOfTheirTasksWhateverGoesWrong) {
   EXPECT_GT(watched, 0U);
 }
 
+// Seeds that found something. 6029: a photo was deleted of a job that was done, while the disk,
+// full when it ended, had it as running.
+TEST(Libraries, HaveThemWithSeedsThatFoundABug) {
+  log::set_level(log::Level::kOff);
+  keep_databases_in_memory();
+  for (const uint64_t seed : {6029U}) {
+    Libraries libraries(seed, kFaults);
+    libraries.run();
+    EXPECT_TRUE(libraries.violations().empty()) << story_of(libraries);
+  }
+}
+
 // What one collection with one task does not show.
 class BugOfLibraries : public ::testing::TestWithParam<std::pair<const char*, Bug>> {};
 

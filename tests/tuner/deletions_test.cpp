@@ -281,6 +281,31 @@ TEST_F(Deletions, LeaveTheManifestsOfJobsThatAreDone) {
   EXPECT_EQ(manifest(9), sorted({photo_numbered(1), photo_numbered(3)}));
 }
 
+// Else the next Tuner would go on with it, by runs that were closed with other photos.
+TEST_F(Deletions, OfAJobThatIsDoneComeAfterItsFileSaysSo) {
+  JobFiles files(fs_, "state/jobs/9");
+  JobRecord record{.id = 9, .spec = {.model = to_hex(model_)}, .state = JobState::kDone};
+  files.save(record).or_throw();
+  const auto claim = [](int i) { return PhotoClaim{.digest = photo_numbered(i), .label = "cat"}; };
+  const std::vector<std::vector<PhotoClaim>> photos = {{claim(1), claim(2)}};
+  files.save_manifest(Manifest(photos, {}), {"a"}).or_throw();
+  TunerService tuner(setting(), state_.next_term(1).or_throw());
+  record.state = JobState::kRunning;  // as where the disk was full when the job ended
+  files.save(record).or_throw();
+  const Digest gone = photo_numbered(2);
+  (void)tuner.delete_photos({&gone, 1});
+  fs_.set_capacity(0);
+  lanes_.run();
+  EXPECT_EQ(manifest(9).size(), 2U) << "it is full still";
+  EXPECT_EQ(files.load().or_throw().state, JobState::kRunning);
+  fs_.set_capacity(1 << 20);
+  clock_.advance(tuner.next() - clock_.monotonic());
+  tuner.tick();
+  lanes_.run();
+  EXPECT_EQ(files.load().or_throw().state, JobState::kDone);
+  EXPECT_EQ(manifest(9), std::vector{photo_numbered(1)});
+}
+
 TEST_F(Deletions, AreNotAnsweredAfterAnFsyncThatFailed) {
   const FsyncThrows throws;
   const HttpServer::Route route = photo_deletion([this](const auto& f) { return f(tuner_); },

@@ -1,6 +1,7 @@
 #include "tuner/service/photo_deletions.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,13 @@ namespace {
 constexpr PhotoDeletions::Time kForgetRetry = std::chrono::seconds(2);
 constexpr size_t kAtOnce = 4096;            // photos in one message
 constexpr uint32_t kSpeaksOfDeletions = 2;  // protocol
+
+// A disk that was full when the job ended has it as running: a Tuner that went on with it would
+// find another list of photos than the one by which its runs were closed.
+Status keep_as_done(JobFiles& files, const JobRecord& job) {
+  const Result<JobRecord> kept = files.load();
+  return kept.ok() && kept->state == JobState::kDone ? Status() : files.save(job);
+}
 
 }  // namespace
 
@@ -87,9 +95,11 @@ void PhotoDeletions::pump() {
   if (forgetting_ || stopping_ || now() < forget_at_) return;
   if (whole == all || (!idle && labels_forgotten_ >= all)) return;
   forgetting_ = true;
-  std::vector<std::pair<JobFiles, bool>> jobs;  // done
+  std::vector<std::pair<JobFiles, std::optional<JobRecord>>> jobs;  // those that are done
   for (const auto& [id, record] : ports_.records.all()) {
-    if (idle) jobs.emplace_back(ports_.records.files(id), record.state == JobState::kDone);
+    const bool done = record.state == JobState::kDone;
+    if (idle)
+      jobs.emplace_back(ports_.records.files(id), done ? std::optional(record) : std::nullopt);
   }
   const uint64_t from = idle ? whole : std::max(whole, labels_forgotten_);
   const std::span<const Digest> photos = log_.from(from);
@@ -101,7 +111,8 @@ void PhotoDeletions::pump() {
                                   : Status();
         if (s.ok() && idle && ports_.forget_features) s = ports_.forget_features(gone);
         for (auto& [files, done] : jobs) {
-          if (s.ok()) s = files.forget(gone, done);
+          if (s.ok() && done) s = keep_as_done(files, *done);
+          if (s.ok()) s = files.forget(gone, done.has_value());
         }
         return [this, idle, all, s] { forgotten(all, idle, s); };
       });

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
+#include <set>
 #include <vector>
 
 namespace ndtrain::ndp {
@@ -23,6 +25,18 @@ bool find(void* library, const char* name, F& function) {
   return function != nullptr;
 }
 
+// What is not there is looked for once: that is a search of directories, which every job would
+// begin with.
+void* library_at(const std::string& path) {
+  static std::mutex mutex;
+  static std::set<std::string> absent;
+  const std::lock_guard lock(mutex);
+  if (absent.contains(path)) return nullptr;
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) absent.insert(path);
+  return library;
+}
+
 }  // namespace
 
 struct GpuEnergy::Nvml {
@@ -31,7 +45,7 @@ struct GpuEnergy::Nvml {
     uint64_t last = 0;  // millijoules
   };
 
-  explicit Nvml(const std::string& path) : library(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  explicit Nvml(const std::string& path) : library(library_at(path)) {
     Init init = nullptr;
     GetCount get_count = nullptr;
     GetHandle get_handle = nullptr;

@@ -68,6 +68,7 @@ void Libraries::plan() {
   publish(tuner_->disk(), kBase, tiny_model()).or_throw();
   for (const TaskOf& of : {TaskOf{kBirds, kGarden}, TaskOf{usual, normal}}) {
     WatchRule rule{.labels = 3,
+                   .window_s = 1,  // drift is never said, and its windows are read all the same
                    .window_photos = int64_t{1} << 40,
                    .min_interval_s = 40,
                    .every_s = 5,
@@ -93,6 +94,9 @@ JobSpec Libraries::job(JobKind kind, const TaskOf& of, uint64_t seed) const {
 void Libraries::say_what_photos_show() {
   const auto db = open_label_db(url_).or_throw();
   const int64_t task = db->task(kBirds).or_throw();
+  std::vector<std::string> names;
+  for (uint32_t c = 0; c < Collection::kClasses; ++c) names.push_back(class_name(kBirds, c));
+  const std::vector<int64_t> classes = db->class_ids(task, names).or_throw();
   for (size_t s = 0; s < stores_.size(); ++s) {
     std::vector<PhotoPlace> places;
     LabelBatch batch{.task = task, .source = LabelSource::kHuman};
@@ -103,10 +107,8 @@ void Libraries::say_what_photos_show() {
     const int64_t collection = db->collection(collection_of(s)).or_throw();
     const std::vector<int64_t> ids = db->add_photos(collection, places).or_throw();
     for (size_t i = 0; i < ids.size(); ++i) {
-      const std::vector<std::string> name = {
-          class_name(kBirds, places[i].digest[0] % Collection::kClasses)};
       batch.labels.push_back({.photo = ids[i],
-                              .class_id = db->class_ids(task, name).or_throw()[0],
+                              .class_id = classes[places[i].digest[0] % Collection::kClasses],
                               .score = {},
                               .top_k = {},
                               .time = 1});

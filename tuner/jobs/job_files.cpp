@@ -16,7 +16,7 @@ using namespace ndp;
 
 namespace {
 
-constexpr const char* kQuarantine = "quarantine.json";
+constexpr const char *kManifest = "manifest.cbor", *kQuarantine = "quarantine.json";
 constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
                                                      "failed", "cancelled", "paused"};
 
@@ -43,6 +43,17 @@ Json to_json(const Manifest& m, const std::vector<std::string>& stores) {
           {"run", runs},         {"label", labels},
           {"label_time", times}, {"holder_counts", holder_counts},
           {"holders", holders}};
+}
+
+// Of few photos, as people delete one, without reading all that it says: digests lie in it as they
+// are. False: it may name some.
+bool names_none(const std::optional<std::string>& manifest, const std::set<Digest>& photos) {
+  constexpr size_t kFew = 8;
+  return manifest && photos.size() <= kFew &&
+         std::ranges::none_of(photos, [&](const Digest& photo) {
+           const std::string_view bytes(reinterpret_cast<const char*>(photo.data()), photo.size());
+           return manifest->find(bytes) != std::string::npos;
+         });
 }
 
 SavedManifest manifest_from(const Json& json) {
@@ -150,17 +161,17 @@ Result<std::optional<std::string>> JobFiles::load_cbor(const char* name) const {
 Status JobFiles::save_manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
   std::string bytes;
   Json::to_cbor(to_json(manifest, stores), bytes);
-  return save_cbor("manifest.cbor", bytes);
+  return save_cbor(kManifest, bytes);
 }
 
 Result<std::optional<SavedManifest>> JobFiles::load_manifest() const {
-  const auto bytes = load_cbor("manifest.cbor");
+  const auto bytes = load_cbor(kManifest);
   if (!bytes.ok()) return bytes.status();
   if (!*bytes) return std::optional<SavedManifest>();
   try {
     return std::optional(manifest_from(Json::from_cbor(**bytes)));
   } catch (const std::exception& e) {
-    return corrupt(file("manifest.cbor"), e);
+    return corrupt(file(kManifest), e);
   }
 }
 
@@ -286,6 +297,7 @@ Status JobFiles::remove_all(const char* name) {
 Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
   if (Status s = remove_asked_before(); !s.ok()) return s;
   if (Status s = forget_quarantined(photos); !s.ok()) return s;
+  if (const auto bytes = load_cbor(kManifest); bytes.ok() && names_none(*bytes, photos)) return {};
   const Result<std::optional<SavedManifest>> kept = load_manifest();
   if (kept.status().code() == Code::kCorrupt) {  // it may have been about any of them
     log::error("{}; what it listed is removed, as photos are deleted", kept.status().message());
@@ -309,8 +321,7 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
 
 Status JobFiles::remove_asked_before() {
   for (JobFiles& before : asked_before()) {
-    for (const char* name :
-         {"spool", "answers.json", "closed.json", "numerics.cbor", "manifest.cbor"}) {
+    for (const char* name : {"spool", "answers.json", "closed.json", "numerics.cbor", kManifest}) {
       Status s = before.remove_all(name);
       if (!s.ok()) return s;
     }
@@ -326,7 +337,7 @@ Status JobFiles::begin_anew(const std::string& why) {
 Status JobFiles::begin_anew(const std::string& why, bool done) {
   const std::set<std::string_view> stays = {"run", kQuarantine};  // of one that is done
   for (const char* name :
-       {"spool", "run", "closed.json", kQuarantine, "numerics.cbor", "manifest.cbor"}) {
+       {"spool", "run", "closed.json", kQuarantine, "numerics.cbor", kManifest}) {
     if (done && stays.contains(name)) continue;
     if (const Status s = remove_all(name); !s.ok()) return s;
   }

@@ -141,9 +141,10 @@ class BenchRelabel {
   }
 
   void fill(KeptFeatures& producer) {
-    const Network network(load_model(context_.fs(), part(1, "extractor")),
-                          std::make_unique<ModelFile>(load_model(context_.fs(), part(1, "head"))),
-                          true, devices_.get(false), EngineOptions{.batch = 1});
+    const auto load = [&](const char* name) { return load_model(context_.fs(), part(1, name)); };
+    const Network network(std::make_shared<const ModelFile>(load("extractor")),
+                          std::make_unique<ModelFile>(load("head")), true, devices_.get(false),
+                          EngineOptions{.batch = 1});
     FeatureRows features(&producer.cache(), network.features());
     Rng rng(1, "features");
     std::vector<std::byte> row(network.row_bytes());

@@ -85,6 +85,7 @@ struct PipeStoreDaemon::Parts {
           all[i], HostedStore::Shared{.devices = devices,
                                       .fs = fs,
                                       .clock = clock,
+                                      .models = models,
                                       .extractors = extractors,
                                       .upload_priority = upload_priority,
                                       .decoder = decoder.get(),
@@ -222,6 +223,11 @@ struct PipeStoreDaemon::Parts {
     m.gauge("ndtrain_upload_extractors",
             "Extractors in memory that label uploads; tasks and collections share them", {},
             static_cast<double>(extractors.held()));
+    m.gauge("ndtrain_extractor_files",
+            "Extractors' files in memory, each once for all uploads and jobs", {},
+            static_cast<double>(models.held()));
+    m.counter("ndtrain_extractor_loads_total", "Extractors' files that were loaded", {},
+              static_cast<double>(models.made()));
     if (decoder) add_sandbox(m);
     add_process(m);
     return m.text();
@@ -275,6 +281,7 @@ struct PipeStoreDaemon::Parts {
   LinkEvents<wire::ToStore> events;
   UploadPriority upload_priority;
   std::unique_ptr<UploadDecoder> decoder;  // null: no sandbox
+  SharedModels models;
   SharedExtractors extractors;
   std::vector<std::string> collections;
   std::vector<std::unique_ptr<HostedStore>> stores;

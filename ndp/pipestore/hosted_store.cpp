@@ -169,6 +169,7 @@ PhotoRowConfig HostedStore::row_config(const PipeStoreConfig& config) {
                       .trash = &trash_,
                       .forget = [this](auto deleted) { return uploads_->forget(deleted); },
                       .upload_priority = &shared_.upload_priority,
+                      .models = &shared_.models,
                       .decoder = shared_.decoder};
   rows.suspect = [this](const std::string& path) { scrub_->suspect(path); };
   if (config.watch) rows.found = [this](auto found) { return uploads_->take_in(found); };
@@ -245,8 +246,12 @@ void HostedStore::put_in_force(const std::string& task) {
     const Device& device = shared_.devices.get(false);
     const EngineOptions options{.batch = batch_, .decoder = shared_.decoder};
     const bool whole = !v.head;
-    const auto extractor = shared_.extractors.get(model->extractor, whole, [&] {
-      return std::make_shared<Extractor>(load_model(shared_.fs, file), whole, device, options);
+    const auto load = [&] {
+      return std::make_shared<const ModelFile>(load_model(shared_.fs, file));
+    };
+    const auto extractor = shared_.extractors.get({model->extractor, whole}, [&] {
+      return std::make_shared<Extractor>(shared_.models.get(model->extractor, load), whole, device,
+                                         options);
     });
     model->network = std::make_unique<Network>(
         extractor, whole ? nullptr : std::make_unique<ModelFile>(load_model(shared_.fs, head_file)),

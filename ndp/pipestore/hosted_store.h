@@ -16,7 +16,7 @@
 #include "ndp/pipestore/photo_row_producer.h"
 #include "ndp/pipestore/photo_scrub.h"
 #include "ndp/pipestore/service.h"
-#include "ndp/pipestore/shared_extractors.h"
+#include "ndp/pipestore/shared_models.h"
 #include "ndp/pipestore/similar_photos.h"
 
 namespace ndtrain::ndp {
@@ -28,6 +28,7 @@ class HostedStore {
     Devices& devices;
     Fs& fs;
     Clock& clock;
+    SharedModels& models;
     SharedExtractors& extractors;
     UploadPriority& upload_priority;
     PhotoDecoder* decoder;  // see UploadConfig

@@ -9,9 +9,10 @@
 
 namespace ndtrain::ndp {
 
-Extractor::Extractor(ModelFile file, bool is_whole, const Device& device,
+Extractor::Extractor(std::shared_ptr<const ModelFile> of, bool is_whole, const Device& device,
                      const EngineOptions& options)
-    : model(std::move(file)),
+    : file(std::move(of)),
+      model(*file),
       whole(is_whole),
       features{.extractor = extractor_id(model.model, model.preprocess),
                .row_types = row_types_of(model.model),
@@ -36,8 +37,8 @@ std::unique_ptr<BatchPlans> plans_of(const ModelFile* head, const Device& device
 
 }  // namespace
 
-Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labels,
-                 const Device& device, const EngineOptions& options)
+Network::Network(std::shared_ptr<const ModelFile> extractor, std::unique_ptr<ModelFile> head,
+                 bool labels, const Device& device, const EngineOptions& options)
     : extractor_(
           std::make_shared<Extractor>(std::move(extractor), labels && !head, device, options)),
       head_(std::move(head)),

@@ -17,10 +17,13 @@
 namespace ndtrain::ndp {
 
 struct Extractor {
-  // `is_whole`: of a model without a head, whose rows are logits and no features.
-  Extractor(ModelFile file, bool is_whole, const Device& device, const EngineOptions& options);
+  // `is_whole`: of a model without a head, whose rows are logits and no features. `file`: which
+  // others may have too.
+  Extractor(std::shared_ptr<const ModelFile> file, bool is_whole, const Device& device,
+            const EngineOptions& options);
 
-  const ModelFile model;
+  const std::shared_ptr<const ModelFile> file;
+  const ModelFile& model;  // what is in it
   const bool whole;
   const FeatureKind features;  // or logits
   BatchPlans plans;
@@ -32,8 +35,8 @@ class Network {
  public:
   // Without a head the extractor may be a whole model; `labels` says that it is, and that
   // classify() will be asked.
-  Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labels, const Device& device,
-          const EngineOptions& options);
+  Network(std::shared_ptr<const ModelFile> extractor, std::unique_ptr<ModelFile> head, bool labels,
+          const Device& device, const EngineOptions& options);
   // Behind an extractor that others may have too; it is whole where there is no head.
   Network(std::shared_ptr<Extractor> extractor, std::unique_ptr<ModelFile> head,
           const Device& device, const EngineOptions& options);

@@ -9,6 +9,7 @@
 #include "framework/core/status.h"
 #include "ndp/engine/engine.h"
 #include "ndp/pipestore/found_photo.h"
+#include "ndp/pipestore/shared_models.h"
 #include "ndp/pipestore/store_trash.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_priority.h"
@@ -41,6 +42,7 @@ struct PhotoRowConfig {
   // The file at this path has other bytes than it was known by; any thread. Absent: nobody asks.
   std::function<void(const std::string& path)> suspect = {};
   UploadPriority* upload_priority = nullptr;  // to those who upload
+  SharedModels* models = nullptr;             // of the process; null: each job loads its own
 
   PhotoDecoder* decoder = nullptr;  // of all photos; null: this process decodes them
 

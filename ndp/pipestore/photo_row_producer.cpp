@@ -14,8 +14,10 @@ namespace {
 std::unique_ptr<Network> network_of(const wire::Job& job, const std::string& extractor,
                                     const std::string& head, const PhotoRowConfig& config,
                                     Devices& devices, Fs& fs) {
+  const auto load = [&] { return std::make_shared<const ModelFile>(load_model(fs, extractor)); };
+  const bool shared = config.models && !job.extractor().empty();
   return std::make_unique<Network>(
-      load_model(fs, extractor),
+      shared ? config.models->get(job.extractor(), load) : load(),
       head.empty() ? nullptr : std::make_unique<ModelFile>(load_model(fs, head)),
       job.rows() == wire::Job::LABELS, devices.get(job.deterministic()), config.engine());
 }

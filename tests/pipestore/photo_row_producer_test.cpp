@@ -10,6 +10,8 @@
 #include "models/zoo.h"
 #include "ndp/engine/crops.h"
 #include "ndp/jobs/view_rule.h"
+#include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 #include "tests/pipestore/uploads_fixture.h"
 #include "tests/support/failing_fsync.h"
 #include "tests/support/files.h"
@@ -127,6 +129,24 @@ TEST_F(PhotoViewRows, AreAllViewsOfAPhotoOneAfterTheOtherAndAreKept) {
   }
 }
 
+TEST_F(PhotoViewRows, AreMadeAndKeptOfAsManyAsAJobMayAskFor) {
+  job_.mutable_views()->set_count(wire::kMostViews);
+  const size_t places[] = {0};
+  const auto rows = open(job_);
+  const JobRows::Made made = rows->make_views(places).or_throw();
+  ASSERT_EQ(made.rows.size(), 1U);
+  const size_t row = rows->row().of(0);
+  ASSERT_EQ(made.rows[0].size(), row * wire::kMostViews);
+  for (const int64_t view : {int64_t{0}, wire::kMostViews - 1}) {
+    EXPECT_EQ(made.rows[0].substr(static_cast<size_t>(view) * row, row),
+              features(photos_->photos[0], view))
+        << view;
+  }
+  const JobRows::Made again = open(job_)->make_views(places).or_throw();
+  EXPECT_EQ(again.rows, made.rows);
+  EXPECT_EQ(again.made_from.at("features"), static_cast<uint64_t>(wire::kMostViews));
+}
+
 TEST_F(PhotoViewRows, AndAllOtherRowsAreDecodedByTheStoresDecoder) {
   const size_t places[] = {0, 1, 2};
   (void)open(job_)->make_views(places).or_throw();
@@ -154,6 +174,39 @@ TEST_F(PhotoViewRows, OfAPhotoThatCannotBeReadAreBadOnce) {
   std::string want;
   for (int64_t view = 0; view < kViews; ++view) want += features(photos_->photos[2], view);
   EXPECT_EQ(made.rows[1], want);
+}
+
+TEST_F(PhotoViewRows, AndOtherRowsOfJobsBesideEachOtherHaveTheExtractorOnceUntilTheLastIsOver) {
+  SharedModels models;
+  PhotoRowProducer store({.photos = root_.at("photos"),
+                          .cache = root_.at("another cache"),
+                          .cache_bytes = 1 << 24,
+                          .models = &models},
+                         devices_, real_fs(), system_clock());
+  const std::string path = root_.at("model.onnx");
+  job_.set_extractor(bytes_of(sha256(real_fs().read(path).or_throw())));
+  wire::Job labels_job = job_;
+  labels_job.clear_views();
+  labels_job.set_rows(wire::Job::LABELS);
+  labels_job.set_top_k(3);
+  auto views = store.open(job_, photos_, path, "").or_throw();
+  auto labels = store.open(labels_job, photos_, path, "").or_throw();
+  EXPECT_EQ(models.made(), 1U);
+  const auto own_views = open(job_), own_labels = open(labels_job);
+  for (const size_t place : {0U, 1U}) {
+    EXPECT_EQ(views->make_views({&place, 1}).or_throw().rows,
+              own_views->make_views({&place, 1}).or_throw().rows);
+    EXPECT_EQ(labels->make({&place, 1}).or_throw().rows,
+              own_labels->make({&place, 1}).or_throw().rows);
+  }
+  views.reset();
+  EXPECT_EQ(models.held(), 1U);
+  const size_t last = 2;
+  EXPECT_EQ(labels->make({&last, 1}).or_throw().rows, own_labels->make({&last, 1}).or_throw().rows);
+  labels.reset();
+  EXPECT_EQ(models.held(), 0U);
+  views = store.open(job_, photos_, path, "").or_throw();
+  EXPECT_EQ(models.made(), 2U) << "it was let go of";
 }
 
 TEST_F(PhotoViewRows, AreRefusedWhereTheyAreOfNoFeaturesOrOfUnknownChanges) {

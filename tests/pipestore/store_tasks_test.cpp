@@ -5,7 +5,7 @@
 #include <future>
 
 #include "framework/core/publish.h"
-#include "ndp/pipestore/shared_extractors.h"
+#include "ndp/pipestore/shared_models.h"
 #include "ndp/wire/digests.h"
 #include "tests/pipestore/service_fixture.h"
 #include "tests/pipestore/uploads_fixture.h"

@@ -6,7 +6,7 @@
 #include "framework/testing/memory_fs.h"
 #include "models/zoo.h"
 #include "ndp/jobs/transfer.h"
-#include "ndp/pipestore/shared_extractors.h"
+#include "ndp/pipestore/shared_models.h"
 #include "ndp/pipestore/uploads.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/runtime/cpu_device.h"
@@ -50,9 +50,10 @@ inline std::shared_ptr<OnlineModel> model_of(uint64_t version,
   model->head = std::string(32, static_cast<char>('A' + version));
   const EngineOptions options{.batch = 8};
   const auto make = [&, &of = file] {
-    return std::make_shared<Extractor>(of, false, cpu(), options);
+    return std::make_shared<Extractor>(std::make_shared<const ModelFile>(of), false, cpu(),
+                                       options);
   };
-  const auto extractor = extractors ? extractors->get(model->extractor, false, make) : make();
+  const auto extractor = extractors ? extractors->get({model->extractor, false}, make) : make();
   model->network = std::make_unique<Network>(extractor, std::move(head), cpu(), options);
   return model;
 }

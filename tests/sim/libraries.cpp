@@ -7,6 +7,7 @@
 #include "framework/core/publish.h"
 #include "tests/sim/job_specs.h"
 #include "tests/sim/labelling.h"
+#include "tests/support/files.h"
 
 namespace ndtrain::sim {
 using namespace ndp;
@@ -16,6 +17,17 @@ namespace {
 
 constexpr Time kLibraryDeadline = std::chrono::hours(1);
 constexpr char kBase[] = "base.onnx";  // that a rule begins with
+
+// A label database with nothing in it, which each seed begins with.
+const std::string& empty_database() {
+  static const std::string bytes = [] {
+    const support::TemporaryDirectory directory;
+    const std::string path = directory.at("labels.db");
+    (void)open_label_db("sqlite:" + path).or_throw();  // and closed: all of it is in the file
+    return real_fs().read(path).or_throw();
+  }();
+  return bytes;
+}
 
 std::string text_of(const TaskOf& of) { return of.first + " of " + of.second; }
 
@@ -92,6 +104,7 @@ JobSpec Libraries::job(JobKind kind, const TaskOf& of, uint64_t seed) const {
 
 // In the task birds, of which stores' folders say nothing, of a third of their photos.
 void Libraries::say_what_photos_show() {
+  support::write_file(real_fs(), directory_.at("labels.db"), empty_database());
   const auto db = open_label_db(url_).or_throw();
   const int64_t task = db->task(kBirds).or_throw();
   std::vector<std::string> names;

@@ -31,6 +31,12 @@ class Libraries::Histories {
     for (const std::string& task : kTasks) tasks_[task] = db.task(task).or_throw();
   }
 
+  // Their numbers, in one call.
+  void look_up(const std::vector<Digest>& photos) {
+    const std::vector<int64_t> numbers = db_.photos_with(photos).or_throw();
+    for (size_t i = 0; i < photos.size(); ++i) photos_[photos[i]] = numbers[i];
+  }
+
   // The photo's number; 0: it is not there.
   int64_t number_of(const Digest& photo) {
     const auto [number, is_new] = photos_.try_emplace(photo);
@@ -77,6 +83,9 @@ void Libraries::check_photos(Histories& histories) {
       if (here) readable[p.digest].insert(collection_of(s));
     }
   }
+  std::vector<Digest> all;
+  for (const auto& [photo, collections] : first) all.push_back(photo);
+  histories.look_up(all);
   for (const auto& [photo, collections] : first) check_labels(histories, photo, collections);
   for (const auto& [task, collection] : labels_) {
     const PublishedModel version = tuner_->versions().in_force(task).value();

@@ -299,7 +299,8 @@ int run_job_submit(Context& context, const Args& args) {
         {.room = [&] { return tuner.get("/readyz").value("room", int64_t{0}); },
          .stores =
              [&] {
-               return args.has("profile") ? stores_measured_by(tuner) : stores_known_to(tuner);
+               return args.has("profile") ? stores_measured_by(tuner, spec.collection)
+                                          : stores_known_to(tuner, spec.collection);
              },
          .plan = [&](const JobSpec& job) { return tuner.post("/jobs/plan", job.text()); }});
   } catch (const UsageError&) {

@@ -7,13 +7,16 @@
 #include "cli/auto_profile.h"
 #include "cli/computing_args.h"
 #include "cli/number_args.h"
+#include "cli/plan_stores.h"
 #include "cli/plan_tables.h"
 #include "cli/started_ranks.h"
-#include "cli/tuner_stores.h"
 #include "cli/verb.h"
+#include "framework/core/hash.h"
+#include "framework/core/limits.h"
 #include "framework/core/publish.h"
 #include "ndp/store/disk_budget.h"
 #include "tuner/plan/measure.h"
+#include "tuner/plan/planned_job.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -51,8 +54,8 @@ Profile measured(Context& context, const Args& args) {
                          context.progress());
 }
 
-// What the flags say goes over what the profile says.
-void apply_flags(Fs& fs, Profile& p, const Args& args) {
+// What the flags say goes over what the profile and the Tuner say.
+void apply_flags(Fs& fs, Profile& p, const Args& args, const StoreCover& cover) {
   PlanInputs& in = p.inputs;
   const auto take = [&](const std::string& flag, double& member) {
     if (args.has(flag)) p.set(member, parse_positive(flag, args.text(flag)), "given: --" + flag);
@@ -82,58 +85,72 @@ void apply_flags(Fs& fs, Profile& p, const Args& args) {
   }
   in.runs = parse_counts("runs", args.text("runs"), kMostCount);
   if (args.has("stores")) in.stores = parse_counts("stores", args.text("stores"), kMostCount);
+  if (args.has("store-bandwidth")) in.links.clear();
+  if (args.on("sweep")) {  // of any stores
+    in.kept.clear();
+    in.links.clear();
+  } else {
+    take_stores(cover, std::ranges::max(in.stores), in);
+  }
   if (args.has("shares")) {
-    in.shares.clear();
+    in.held.clear();
     for (const std::string& s : parts_of(args.text("shares"))) {
       in.shares.push_back(parse_positive("shares", s));
     }
-  } else {
-    in.shares = args.on("sweep") ? std::vector<double>()
-                                 : shares_by_photos(in.shares, std::ranges::max(in.stores));
   }
   if (!(in.photos > 0)) throw UsageError("--photo-count is missing: the profile does not say it");
   if (!(in.bandwidth > 0)) throw UsageError("--bandwidth is missing, as 20M or 1Gbit");
 }
 
+// The fine-tuning that is planned, as far as flags alone say it.
+Json job_of(const Args& args) {
+  return {{"kind", "finetune"},
+          {"model", std::string(64, '0')},  // which it is is not decided yet
+          {"collection", args.text("collection")},
+          {"head", args.text("head")},
+          {"freeze", args.text("freeze")},
+          {"batch", args.integer("batch")},
+          {"feature_dtype", args.text("feature-dtype")},
+          {"augment", args.text("augment")},
+          {"views", args.has("views") ? args.integer("views") : 0}};
+}
+
 // What `ndtrain job submit finetune` refuses of these flags is no plan either: by the same
 // function.
+void refuse_as_a_job(const Json& job) try {
+  (void)parse_job_spec(json_text(job));
+} catch (const Error& e) {
+  throw UsageError(e.what());
+}
+
 void refuse_as_a_job(const Args& args, const PlanInputs& in) {
   const auto whole = [](double n) {
     return n == std::floor(n) && std::abs(n) < 1e15 ? Json(static_cast<int64_t>(n)) : Json(n);
   };
-  Json job = {{"kind", "finetune"},
-              {"model", std::string(64, '0')},  // which it is is not decided yet
-              {"head", args.text("head")},
-              {"freeze", args.text("freeze")},
-              {"batch", args.integer("batch")},
-              {"epochs", whole(in.epochs)},
-              {"val_split", in.val_split},
-              {"all_runs", in.all_runs},
-              {"disk", whole(std::floor(in.disk))},
-              {"feature_dtype", args.text("feature-dtype")},
-              {"augment", args.text("augment")},
-              {"views", args.has("views") ? args.integer("views") : 0}};
-  try {
-    for (const int runs : in.runs) {
-      for (const int stores : in.stores) {
-        job["runs"] = runs;
-        job["stores"] = stores;
-        (void)parse_job_spec(json_text(job));
-      }
+  Json job = job_of(args);
+  job["epochs"] = whole(in.epochs);
+  job["val_split"] = in.val_split;
+  job["all_runs"] = in.all_runs;
+  job["disk"] = whole(std::floor(in.disk));
+  for (const int runs : in.runs) {
+    for (const int stores : in.stores) {
+      job["runs"] = runs;
+      job["stores"] = stores;
+      refuse_as_a_job(job);
     }
-  } catch (const Error& e) {
-    throw UsageError(e.what());
   }
 }
 
-// What the Tuner knows of its stores; flags go over it.
-void take_from_tuner(const TunerStores& known, Profile& p) {
-  if (known.number == 0) throw Error("--from-tuner: the Tuner knows no store yet");
-  p.set(p.inputs.photos, known.photos, "known to the Tuner");
-  p.inputs.stores.clear();
-  for (int n = 1; n <= known.number; ++n) p.inputs.stores.push_back(n);
-  p.inputs.shares = known.photos_of_each;
-  put_links(known, p);
+StoreCover take_from_tuner(Context& context, const Args& args, Profile& p) {
+  Json job = job_of(args);
+  job["seed"] = context.seed();
+  refuse_as_a_job(job);
+  if (args.has("model")) {
+    const std::string path = load_model(context.fs(), args.text("model")).path;
+    const std::string model = context.fs().read(path, limits::kModelFile).or_throw();
+    job["model"] = to_hex(sha256(model));
+  }
+  return stores_for_plan(context, TunerClient(args), job, p);
 }
 
 int plan_sweep(Context& context, const Args& args, Profile& profile) {
@@ -172,7 +189,8 @@ int plan_sweep(Context& context, const Args& args, Profile& profile) {
   return kOk;
 }
 
-int plan_table(Context& context, const Args& args, const Profile& profile) {
+int plan_table(Context& context, const Args& args, const Profile& profile,
+               const StoreCover& cover) {
   const Objective objective = objective_named(args.text("minimise"));
   const std::vector<Prediction> all = ranked(predict_all(profile.inputs), objective);
   const Prediction chosen = best(all, objective);
@@ -186,12 +204,14 @@ int plan_table(Context& context, const Args& args, const Profile& profile) {
     json["inputs"][input.path] = {{"value", *input.value}, {"source", source->second}};
   }
   if (!profile.inputs.shares.empty()) json["shares"] = profile.inputs.shares;
+  if (!cover.stores.empty()) json["from_tuner"] = to_json(cover, profile.inputs);
   const std::string cut = chosen.mode == JobMode::kNdpipe ? " at " + chosen.cut : "";
   std::string text = prediction_table(all, static_cast<size_t>(args.integer("top")));
   text += fmt::format("\nbest by {}: {}{}, {} store{}, {} run{}: {}\n", args.text("minimise"),
                       name_of(chosen.mode), cut, chosen.stores, chosen.stores == 1 ? "" : "s",
                       chosen.runs, chosen.runs == 1 ? "" : "s", why(chosen));
   for (const std::string& remark : remarks(profile.inputs)) text += "note: " + remark + "\n";
+  if (!cover.stores.empty()) text += "\n" + store_lines(cover, profile.inputs);
   if (args.on("inputs")) text += "\ninputs\n" + input_table(profile);
   context.print(json, text);
   return kOk;
@@ -213,7 +233,8 @@ void declare_plan(ArgsSpec& args) {
   args.flag("stores", "PipeStores: a number, a list or a range, as 1,2,4 or 1-8", "N");
   args.flag(
       "shares",
-      "how unequal the stores are, as 2,1,1 (default: equal; with --from-tuner as their photos)",
+      "how unequal the stores are, as 2,1,1 (default: equal; with --from-tuner by the photos that "
+      "they have and how fast they are)",
       "LIST");
   args.flag("bandwidth", "of the Tuner's link, in bits, as 20M or 1Gbit; a list with --sweep",
             "RATE");
@@ -242,8 +263,11 @@ void declare_plan(ArgsSpec& args) {
   args.flag("top", "rows to print", "N", "12");
   args.flag("inputs", "print every input too, with where it is from");
   args.flag("from-tuner",
-            "take how many photos and stores there are from the Tuner (--http), and what their "
-            "links carry, where it has measured that; looks at plans by one store to all of them");
+            "go by what the Tuner (--http) knows: the photos and stores of --collection, how fast "
+            "these were in the last fine-tuning, what their links carry, and the features that it "
+            "has already; looks at plans by as many stores as have all photos to all of them");
+  args.flag("collection", "with --from-tuner: of the photos, whose stores take part", "NAME",
+            std::string(kDefaultCollection));
   declare_http(args);
   args.flag("sweep", "compare with the other modes over store counts and bandwidths");
   declare_computing(args);
@@ -255,6 +279,9 @@ int run_plan(Context& context, const Args& args) {
   if (args.on("sweep") && args.has("views")) {
     throw UsageError("--sweep with --views: it compares with other modes, which make none");
   }
+  if (args.given("collection") && !args.on("from-tuner")) {
+    throw UsageError("--collection without --from-tuner: the Tuner knows which stores have it");
+  }
   const bool from_file = args.has("profile") && args.text("profile") != "auto";
   if (from_file && args.has("model")) {
     throw UsageError("--model and --profile: the profile says what the model costs; give one");
@@ -264,14 +291,16 @@ int run_plan(Context& context, const Args& args) {
   }
   Profile profile =
       from_file ? load_profile(context.fs(), args.text("profile")) : measured(context, args);
-  if (args.on("from-tuner")) take_from_tuner(stores_known_to(TunerClient(args)), profile);
-  apply_flags(context.fs(), profile, args);
+  StoreCover cover;
+  if (args.on("from-tuner")) cover = take_from_tuner(context, args, profile);
+  apply_flags(context.fs(), profile, args, cover);
   refuse_as_a_job(args, profile.inputs);
   validate(profile.inputs);
   if (args.has("save-profile")) {
     publish(context.fs(), args.text("save-profile"), to_json(profile)).or_throw();
   }
-  return args.on("sweep") ? plan_sweep(context, args, profile) : plan_table(context, args, profile);
+  return args.on("sweep") ? plan_sweep(context, args, profile)
+                          : plan_table(context, args, profile, cover);
 }
 
 }  // namespace ndtrain::cli

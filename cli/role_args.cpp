@@ -287,19 +287,6 @@ void read_common(const Args& args, Json& j) {
   }
 }
 
-// The stores that have what the job wants, and the features of it that are at the Tuner already.
-StoreCover put_plan(const Json& plan, PlanInputs& inputs) {
-  if (!plan.contains("enough")) return {};  // an older Tuner
-  for (const auto& [cut, photos] : plan["kept"].items()) {
-    inputs.kept[cut.empty() ? inputs.costs.cuts.back().name : cut] = photos.get<double>();
-  }
-  return {.stores = plan["by_need"].get<std::vector<std::string>>(),
-          .enough = plan["enough"].get<size_t>(),
-          .photos = plan.value("photos_by_need", std::vector<double>()),
-          .speeds = plan.value("speeds_by_need", std::vector<double>()),
-          .distinct = plan.value("distinct_photos", 0.0)};
-}
-
 void plan_by_profile(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner) {
   const TunerStores known = tuner.stores ? tuner.stores() : TunerStores();
   std::optional<Profile> profile = auto_profile(context, args, spec, known);
@@ -307,7 +294,7 @@ void plan_by_profile(Context& context, const Args& args, JobSpec& spec, const Tu
   if (spec.disk == 0) inputs.disk = static_cast<double>(tuner.room());
   if (spec.stores.all()) inputs.stores = {std::max(1, known.number)};
   StoreCover cover;
-  if (tuner.plan) cover = put_plan(tuner.plan(spec), inputs);
+  if (tuner.plan) cover = cover_in(tuner.plan(spec), known, inputs);
   spec = planned(spec, std::move(inputs), cover);
   context.progress().say(spec.why);
 }

@@ -234,6 +234,10 @@ TEST_F(DashboardJobs, PlansSayWhatAJobWouldBeginWithAndChangeNothing) {
   };
   EXPECT_EQ(plan({{"model", model}}).status, 400);
   EXPECT_THAT(plan({{"model", model}}).body, HasSubstr("is not on the Tuner"));
+  const HttpResponse unchecked =
+      client_->post("/jobs/plan?unchecked=1", Json({{"model", model}}).dump()).or_throw();
+  EXPECT_EQ(unchecked.status, 200) << unchecked.body;
+  EXPECT_EQ(Json::parse(unchecked.body)["stores"], Json::array());
   EXPECT_THAT(plan({{"kind", "relabel"}}).body, HasSubstr("no version is in force"));
   ASSERT_LT(client_->put("/models/" + model, real_fs().read(at("base.onnx")).or_throw())->status,
             300);

@@ -351,12 +351,24 @@ TEST_F(LibrariesOfOneProcess, AreStoresOfTheirOwnThatShareHttpAndExtractors) {
   say_moods();
   job(tuner, finetuning(tuner, "default", "family"));
   job(tuner, finetuning(tuner, "mood", "family"));
+  const HttpClient http(attic->http());
+  const auto loads = [&] {
+    const std::string m = http.get("/metrics").or_throw().body;
+    const std::string name = "\nndtrain_extractor_loads_total ";
+    return std::stoi(m.substr(m.find(name) + name.size()));
+  };
+  await([&] {
+    const std::string m = http.get("/metrics").or_throw().body;
+    return m.find("\nndtrain_upload_extractors 1\n") != std::string::npos;
+  });
+  const int loaded = loads();
+  EXPECT_GT(loaded, 0);
   for (const char* task : kTasks) {
     const auto made = job(tuner, {{"kind", "relabel"}, {"task", task}, {"collection", "garden"}});
     EXPECT_EQ(made.at("labelled"), kPhotos / 2);
   }
+  EXPECT_EQ(loads(), loaded) << "jobs have the one by which uploads are labelled";
 
-  const HttpClient http(attic->http());
   const std::string path = "/photos/" + to_hex(sha256(photo(3)));
   EXPECT_EQ(http.post("/photos", photo(3), "image/jpeg").or_throw().status, 400);
   EXPECT_EQ(http.post("/photos?collection=cellar", photo(3), "image/jpeg").or_throw().status, 400);

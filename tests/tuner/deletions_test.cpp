@@ -281,6 +281,25 @@ TEST_F(Deletions, LeaveTheManifestsOfJobsThatAreDone) {
   EXPECT_EQ(manifest(9), sorted({photo_numbered(1), photo_numbered(3)}));
 }
 
+TEST_F(Deletions, OfFewOrManyPhotosLeaveAJobAloneThatHasNoneOfThem) {
+  JobFiles files(fs_, "jobs/9");
+  const std::vector<std::vector<PhotoClaim>> photos = {
+      {PhotoClaim{.digest = photo_numbered(1), .label = "cat"}}};
+  fs_.make_directories("jobs/9/spool").or_throw();
+  files.save_manifest(Manifest(photos, {}), {"a"}).or_throw();
+  publish(fs_, "jobs/9/spool/of-photos", "").or_throw();
+  std::set<Digest> others;
+  for (int i = 2; i < 20; ++i) {
+    others.insert(photo_numbered(i));
+    files.forget(others, true).or_throw();
+    EXPECT_TRUE(fs_.exists("jobs/9/spool/of-photos")) << i;
+  }
+  others.insert(photo_numbered(1));
+  files.forget(others, true).or_throw();
+  EXPECT_FALSE(fs_.exists("jobs/9/spool/of-photos"));
+  EXPECT_EQ(files.load_manifest().or_throw()->manifest.size(), 0U);
+}
+
 // Else the next Tuner would go on with it, by runs that were closed with other photos.
 TEST_F(Deletions, OfAJobThatIsDoneComeAfterItsFileSaysSo) {
   JobFiles files(fs_, "state/jobs/9");

@@ -140,6 +140,23 @@ TEST(PlannedJob, GoesByTheSpeedOfEachStoreAndCountsCopiesOnce) {
   EXPECT_NEAR(predicted(cover), equal * 2 / 3, 1e-6 * equal) << "half of them, two thirds by a";
 }
 
+TEST(PlannedJob, GoesByTheLinkOfEachStore) {
+  PlanInputs in = of_four_stores();
+  in.bandwidth = testing_plan::kNoLimit;
+  StoreCover cover{.stores = {"a", "b"}, .enough = 2, .photos = {3200, 3200}};
+  const double slow = in.costs.cuts.back().feature_bytes;  // a row in a second
+  const auto predicted = [&] { return planned({}, in, cover).predicted.at("overall_s"); };
+  const double without = predicted();
+  in.store_bandwidth = slow;
+  const double both = predicted();
+  EXPECT_GT(both, without);
+  in.store_bandwidth = 0;
+  in.links = {0, slow};
+  EXPECT_NEAR(predicted(), both, 1e-3 * both) << "the slower one is waited for";
+  cover.photos = {6300, 100};
+  EXPECT_LT(predicted(), 2 * without + 120) << "which has little to send";
+}
+
 TEST(StoreCover, IsLookedAtFromWhatIsEnoughToAllInAFewNumbers) {
   const auto counts = [](size_t stores, size_t enough) {
     return counts_of({.stores = std::vector<std::string>(stores, "s"), .enough = enough});

@@ -88,6 +88,11 @@ TEST(PlanInputs, SpeedsAndPhotosAreOfAllStores) {
   in.held = {60};
   EXPECT_THROW(validate(in), Error);
   in.held = {60, 60};
+  in.links = {1e6};
+  EXPECT_THROW(validate(in), Error);
+  in.links = {1e6, -1};
+  EXPECT_THROW(validate(in), Error);
+  in.links = {1e6, 0};
   validate(in);
 }
 
@@ -135,6 +140,22 @@ TEST(Timeline, ALinkOfTheStoresOwnCountsToo) {
   // Each store sends and is sent its own half.
   const double own = 32 * (kInventoryBytes + kWantedBytes + 1000) / 1000;
   EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 2), own, 1e-3);
+}
+
+TEST(Timeline, EachStoresOwnLinkCarriesWhatItSends) {
+  PlanInputs in = one_second_photos(64);
+  in.costs.photo.prepare_s = in.costs.cuts[0].extract_s = 0;
+  in.bandwidth = 1e6 * kThousandBytesPerSecond;
+  in.stores = {2};
+  in.links = {kThousandBytesPerSecond, 4 * kThousandBytesPerSecond};
+  const double bytes = kInventoryBytes + kWantedBytes + 1000;
+  EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 2), 32 * bytes / 1000, 1e-3) << "of the slower one";
+  in.shares = {1, 4};
+  EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 2), 12.8 * bytes / 1000, 1e-3) << "of both";
+  in.store_bandwidth = 2 * kThousandBytesPerSecond;
+  in.links[0] = 0;
+  EXPECT_NEAR(makespan(in, JobMode::kNdpipe, 2), 12.8 * bytes / 1000, 1e-3)
+      << "one that is not measured is as fast as the others are said to be";
 }
 
 TEST(Timeline, RunsOverlapTrainingWithExtraction) {

@@ -80,10 +80,13 @@ void validate(const PlanInputs& in) {
   for (const int n : in.runs) demand(n >= 1, "a number of runs", n, "it must be at least 1");
   if (in.stores.empty() || in.runs.empty()) throw Error("plan: no store count or number of runs");
   const int most = *std::ranges::max_element(in.stores);
-  for (const auto& [what, of_each] : {std::pair("share", &in.shares), std::pair("photo", &in.held),
-                                      std::pair("speed", &in.speeds)}) {
+  for (const auto& [what, of_each] :
+       {std::pair("share", &in.shares), std::pair("photo", &in.held),
+        std::pair("speed", &in.speeds), std::pair("link", &in.links)}) {
+    const bool may_be_zero = of_each == &in.links;
     for (const double v : *of_each) {
-      demand(v > 0, std::string("a store's ") + what, v, "it must be above 0");
+      demand(may_be_zero ? v >= 0 : v > 0, std::string("a store's ") + what, v,
+             may_be_zero ? "it must not be negative" : "it must be above 0");
     }
     if (of_each->empty() || of_each->size() == static_cast<size_t>(most)) continue;
     throw Error("plan: ", of_each->size(), " ", what, "s for ", most, " stores");
@@ -124,6 +127,11 @@ std::vector<double> shares_by_photos(std::vector<double> photos, int stores) {
 double speed_of(const PlanInputs& in, int store) {
   const auto s = static_cast<size_t>(store);
   return s < in.speeds.size() ? in.speeds[s] : 1;
+}
+
+double link_of(const PlanInputs& in, int store) {
+  const auto s = static_cast<size_t>(store);
+  return s < in.links.size() && in.links[s] > 0 ? in.links[s] : in.store_bandwidth;
 }
 
 std::vector<double> shares_of(const PlanInputs& in, int stores) {

@@ -74,6 +74,8 @@ struct PlanInputs {
   std::vector<double> held = {};
   // How fast each of these stores works, beside `costs.store`. Empty: all like that.
   std::vector<double> speeds = {};
+  // What each of these stores' own link carries, bytes/s; 0: `store_bandwidth`. Empty: all that.
+  std::vector<double> links = {};
   // Photos whose features the Tuner has from earlier jobs in kNdpipe, by the name of the cut: these
   // are not extracted again and do not travel. More than there are photos: all of them.
   std::map<std::string, double> kept = {};
@@ -99,6 +101,9 @@ std::vector<double> shares_of(const PlanInputs& in, int stores);
 
 // Of store s, from 0; 1 where that is not known.
 double speed_of(const PlanInputs& in, int store);
+
+// Bytes/s of its own link; 0: no limit.
+double link_of(const PlanInputs& in, int store);
 
 // Throws Error naming the member: not finite, negative, nothing to do, machines that do not fit
 // each other.

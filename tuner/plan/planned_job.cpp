@@ -36,7 +36,19 @@ void choose_stores(JobSpec& spec, const StoreCover& cover, size_t chosen) {
       chosen, all, 100 * kWorthAStore);
 }
 
+// The first of them; none where there are not so many.
+std::vector<double> of_first(const std::vector<double>& of_each, int most) {
+  if (std::ssize(of_each) < most) return {};
+  return {of_each.begin(), of_each.begin() + most};
+}
+
 }  // namespace
+
+void take_stores(const StoreCover& cover, int most, PlanInputs& in) {
+  in.held = shares_by_photos(cover.photos, most);
+  in.speeds = of_first(cover.speeds, most);
+  in.links = of_first(in.links, most);
+}
 
 JobSpec planned(JobSpec spec, PlanInputs in, const StoreCover& cover) {
   if (in.costs.cuts.empty()) throw Error("plan: there are no cuts");
@@ -46,11 +58,7 @@ JobSpec planned(JobSpec spec, PlanInputs in, const StoreCover& cover) {
   if (choose) in.stores = counts_of(cover);
   if (spec.stores.number > 0) in.stores = {static_cast<int>(spec.stores.number)};
   if (!spec.stores.names.empty()) in.stores = {static_cast<int>(spec.stores.names.size())};
-  const int most = *std::ranges::max_element(in.stores);
-  in.held = shares_by_photos(cover.photos, most);
-  if (std::ssize(cover.speeds) >= most) {
-    in.speeds.assign(cover.speeds.begin(), cover.speeds.begin() + most);
-  }
+  take_stores(cover, *std::ranges::max_element(in.stores), in);
   if (choose && cover.distinct > 0) in.photos = std::min(in.photos, cover.distinct);
   in.epochs = static_cast<double>(spec.trainer.epochs);
   in.val_split = spec.val_split;

@@ -6,6 +6,10 @@
 
 namespace ndtrain::tuner {
 
+// What is known of the first `most` stores of `cover`, of which plans look at so many at most.
+// `inputs.links` are theirs, in the same order, or empty.
+void take_stores(const StoreCover& cover, int most, PlanInputs& inputs);
+
 // `spec`, a fine-tuning, with the mode, cut and number of runs, from 1 to 4, by which it is
 // predicted to be done first, and why; where it is for all stores, by so many of `cover` as that
 // takes, fewest first, and by all of them where fewer could not be named. `inputs` were measured

@@ -137,8 +137,8 @@ class Job {
     t_.makespan_s = tuner_.serve_alone(trained, in_.costs.finish_s);
     t_.training_s += tuner_.worked() - before;
     if (remote_) {
-      t_.publish_s =
-          send_down(t_.makespan_s, cut_.head_bytes * stores_, cut_.head_bytes) - t_.makespan_s;
+      t_.publish_s = send_down(t_.makespan_s, cut_.head_bytes * stores_, to_each(cut_.head_bytes)) -
+                     t_.makespan_s;
     }
     t_.tuner_s = tuner_.busy();
     t_.link_s = std::max(up_.busy(), down_.busy());
@@ -159,15 +159,27 @@ class Job {
     for (int s = 1; s < stores_; ++s) speed = std::min(speed, speed_of(in_, s));
     return speed;
   }
-  double own_link_s(double bytes) const {
-    return in_.store_bandwidth > 0 ? bytes * kWireOverhead / in_.store_bandwidth : 0;
+  double own_link_s(int store, double bytes) const {
+    const double link = link_of(in_, store);
+    return link > 0 ? bytes * kWireOverhead / link : 0;
+  }
+  // On the stores' own links, until the last has as much.
+  double to_each(double bytes) const {
+    double seconds = 0;
+    for (int s = 0; s < stores_; ++s) seconds = std::max(seconds, own_link_s(s, bytes));
+    return seconds;
+  }
+  double for_shares(double bytes) const {  // of all photos
+    double seconds = 0;
+    for (int s = 0; s < stores_; ++s) seconds = std::max(seconds, own_link_s(s, share(s) * bytes));
+    return seconds;
   }
   double shared_link_s(double bytes) const { return bytes * kWireOverhead / in_.bandwidth; }
 
-  // From the Tuner: `bytes` in all, `most` to one store.
-  double send_down(double ready, double bytes, double most) {
+  // From the Tuner: `bytes` in all, which take so long on the stores' own links.
+  double send_down(double ready, double bytes, double own_s) {
     t_.bytes_down += bytes;
-    return std::max(down_.serve(ready, shared_link_s(bytes)), ready + own_link_s(most));
+    return std::max(down_.serve(ready, shared_link_s(bytes)), ready + own_s);
   }
 
   // A store that has the extractor ready says what photos it has; then it hears which are wanted.
@@ -177,16 +189,14 @@ class Job {
       const double planned = tuner_.serve_alone(ready, in_.costs.plans_s);
       if (!remote_) return planned;
     } else {
-      ready = send_down(ready, cut_.extractor_bytes * stores_, cut_.extractor_bytes);
+      ready = send_down(ready, cut_.extractor_bytes * stores_, to_each(cut_.extractor_bytes));
       ready = Computer(store_machine_).serve_alone(ready, in_.costs.plans_s / slowest());
     }
-    double most = 0;
-    for (int s = 0; s < stores_; ++s) most = std::max(most, share(s) * in_.photos);
     const double inventory = in_.photos * kInventoryBytes;
     t_.bytes_up += inventory;
-    ready = std::max(up_.serve(ready, shared_link_s(inventory)),
-                     ready + own_link_s(most * kInventoryBytes));
-    return send_down(ready, made_ * in_.photos * kWantedBytes, made_ * most * kWantedBytes);
+    ready = std::max(up_.serve(ready, shared_link_s(inventory)), ready + for_shares(inventory));
+    const double wanted = made_ * in_.photos * kWantedBytes;
+    return send_down(ready, wanted, for_shares(wanted));
   }
 
   // Every store works through its runs without waiting for anybody. When each piece is where the
@@ -207,7 +217,7 @@ class Job {
           left -= n;
           const double worked = store.busy();
           const double done = store.serve(begin, n * core_s, n * network_s);
-          pieces.push_back({own_link.serve(done, own_link_s(n * work_.bytes)), run, s, n,
+          pieces.push_back({own_link.serve(done, own_link_s(s, n * work_.bytes)), run, s, n,
                             store.busy() - worked});
         }
       }

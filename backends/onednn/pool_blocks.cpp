@@ -3,7 +3,7 @@
 namespace ndtrain::onednn {
 namespace {
 
-void check_windows(const PoolWindow::Axis& a) {
+void check_axis(const PoolWindow::Axis& a) {
   for (int64_t i = 0; i < a.out; ++i) {
     const PoolSpan s = window_at(a, i);
     if (s.first >= s.last) unsupported("window ", i, " holds nothing but padding");
@@ -17,6 +17,11 @@ PoolLoop loop_for(PoolWindow::Kind kind, ndt_dtype t) {
 
 }  // namespace
 
+void check_windows(const PoolWindow& w) {
+  check_axis(w.rows);
+  check_axis(w.columns);
+}
+
 PoolWindow pool_window(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& y) {
   using Kind = PoolWindow::Kind;
   PoolWindow w{.kind = Kind::kMax,
@@ -28,7 +33,7 @@ PoolWindow pool_window(const Node& node, const ndt_tensor_type& x, const ndt_ten
     w.columns.kernel = w.columns.stride = w.columns.in;
     return w;
   }
-  if (node.op() == "AveragePool") {
+  if (node.has_attr("count_include_pad")) {
     w.kind = node.i("count_include_pad") != 0 ? Kind::kAverageWithPadding : Kind::kAverage;
   }
   for (const int64_t d : node.ints("dilations")) {
@@ -54,8 +59,7 @@ PoolWindow pool_window(const Node& node, const ndt_tensor_type& x, const ndt_ten
 BlockPool::BlockPool(const PoolWindow& window, ndt_dtype t)
     : window_(window), loop_(loop_for(window.kind, t)) {
   if (!loop_) unsupported("it is not for dtype ", name_of(t));
-  check_windows(window.rows);
-  check_windows(window.columns);
+  check_windows(window);
 }
 
 size_t BlockPool::scratch() const {

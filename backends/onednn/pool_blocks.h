@@ -11,6 +11,9 @@ namespace ndtrain::onednn {
 // Unsupported for a dilated one.
 PoolWindow pool_window(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& y);
 
+// Throws Unsupported where a window holds nothing but padding.
+void check_windows(const PoolWindow& w);
+
 class BlockPool {
  public:
   // Throws Unsupported where a window holds nothing but padding.

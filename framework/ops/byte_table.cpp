@@ -30,7 +30,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> byte_table_ops() {
   return {{.name = "ByteTable",
-           .facts = {.rank = RankRule::kFirst, .own_dtype = true},
+           .facts = {.rank = RankRule::kFirst, .own_dtype = true, .per_image = each_image},
            .min_inputs = 2,
            .max_inputs = 2,
            .infer = infer,

@@ -21,6 +21,9 @@ extern const Rewrite kQuantized;
 extern const Rewrite kAttention;
 // A function of one number, or x * sigmoid(x), from bytes to bytes: one ByteTable.
 extern const Rewrite kByteTables;
+// An average of windows, or a product of maps and factors, from bytes to bytes:
+// FusedQLinearAveragePool, FusedQLinearMul.
+extern const Rewrite kQuantizedMaps;
 // A product of rows of bytes with a constant matrix of bytes, all scales constant, its bias, its
 // activation and a QuantizeLinear: one FusedQLinearMatMul. Then, where it was refused, the matrix
 // as f32.

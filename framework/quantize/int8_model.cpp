@@ -16,6 +16,7 @@ class Int8Model {
             const std::map<std::string, Activation>& seen)
       : from_(model), places_(places), seen_(seen), to_(model) {
     to_.nodes.clear();
+    for (const auto& [name, group] : places_.group_of) see(extremes_[group], seen_.at(name));
     for (const auto& [name, group] : places_.group_of) widen(units_[group], name, group);
     for (auto& [group, units] : units_) finish(units, group);
   }
@@ -40,18 +41,28 @@ class Int8Model {
     return places_.never_negative.contains(group);
   }
 
-  bool is_off_centre(const std::string& group) const { return places_.off_centre.contains(group); }
+  // What is hardly ever negative, as x * sigmoid(x), has half of 255 steps without a zero point.
+  bool is_off_centre(const std::string& group) const {
+    if (places_.off_centre.contains(group)) return true;
+    const Units& range = extremes_.at(group);
+    return !is_unsigned(group) && range.low < 0 && -range.low < range.high / 2;
+  }
 
   // Of a group: its range, and what the steps in it are.
   struct Units {
     double low = 0, high = 0, scale = 0, zero = 0;
   };
 
+  static void see(Units& range, const Activation& a) {
+    range.low = std::min(range.low, a.lowest);
+    range.high = std::max(range.high, a.highest);
+  }
+
   // To what a member takes.
   void widen(Units& units, const std::string& name, const std::string& group) {
     const Activation& a = seen_.at(name);
-    const double clip = a.magnitudes.best_clip(is_unsigned(group) ? 255 : 127);
     const bool whole = !is_off_centre(group);
+    const double clip = a.magnitudes.best_clip(is_unsigned(group) ? 255 : 127);
     units.low = std::min(units.low, whole ? -clip : std::max(-clip, a.lowest));
     units.high = std::max(units.high, whole ? clip : std::min(clip, a.highest));
   }
@@ -192,7 +203,7 @@ class Int8Model {
   const QuantizedPlaces& places_;
   const std::map<std::string, Activation>& seen_;
   Model to_;
-  std::map<std::string, Units> units_;  // by group
+  std::map<std::string, Units> extremes_, units_;  // by group; the former are what was seen
 };
 
 }  // namespace

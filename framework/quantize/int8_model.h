@@ -9,7 +9,8 @@
 namespace ndtrain {
 
 // Weights are i8, symmetric, with a scale per output channel or column; activations u8 or i8 with
-// zero point 0, or u8 with one where products alone read them; biases of convolutions i32 in units
+// zero point 0, or u8 with one where products alone read them or most of their range is positive;
+// biases of convolutions i32 in units
 // of both scales, corrected by what rounding the weights does to the mean of the output. `model`
 // and `places` as quantized_places() had and gave them; `seen` has the activations of all places.
 // Outputs and held values keep their names.

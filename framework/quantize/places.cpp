@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/graph/elementwise_steps.h"
 #include "framework/graph/op.h"
 #include "framework/graph/uses.h"
 
@@ -41,6 +42,9 @@ class Placing {
     for (const auto& [name, group] : places_.group_of) padded.insert(name);
     for (size_t i = 0; i < m_.nodes.size(); ++i) {
       if (is_product(i)) product(i);
+    }
+    for (size_t i = m_.nodes.size(); i-- > 0;) {
+      if (part_[i]) map_of_bytes(m_.nodes[i]);
     }
     for (auto& [name, group] : places_.group_of) group = root(name);
     std::set<std::string> negative, centred;
@@ -105,16 +109,25 @@ class Placing {
   }
 
   bool is_activation(const ModelNode& n) const {
-    return op_of(n).facts.clamp &&
-           std::all_of(n.inputs.begin() + 1, n.inputs.end(), [&](const std::string& name) {
-             return name.empty() || constant(name).defined();
-           });
+    return op_of(n).facts.clamp && is_of_one(n);
+  }
+
+  // Whether all but its first input always are the same.
+  bool is_of_one(const ModelNode& n) const {
+    return std::all_of(n.inputs.begin() + 1, n.inputs.end(), [&](const std::string& name) {
+      return name.empty() || constant(name).defined();
+    });
   }
 
   // What `name` always is, also where a node of its own says so; undefined when it is computed.
   Tensor constant(const std::string& name) const {
     const ValueId v = bound_.find(name);
     return v == kNone ? Tensor() : bound_.value(v).data;
+  }
+
+  Shape shape(const std::string& name) const {
+    const ValueId v = bound_.find(name);
+    return v == kNone ? Shape{} : bound_.shape(v);
   }
 
   void convolution(size_t i) {
@@ -136,6 +149,60 @@ class Placing {
   void product(size_t i) {
     places_.products.push_back(i);
     hold(m_.nodes[i].inputs[0]);
+  }
+
+  // What is averaged or scaled by factors for others that compute on bytes, and comes in bytes, is
+  // held in them too. Called from the last node to the first.
+  void map_of_bytes(const ModelNode& n) {
+    if (n.outputs.size() != 1 || !places_.group_of.contains(n.outputs[0])) return;
+    if (is_average(n) && comes_in_bytes(n.inputs[0])) hold(n.inputs[0]);
+    const int maps = scaled_maps(n);
+    if (maps < 0 || !comes_in_bytes(n.inputs[0]) || !comes_in_bytes(n.inputs[1])) return;
+    for (const std::string& name : n.inputs) hold(name);
+  }
+
+  // Of images, over all of their planes or windows of them.
+  bool is_average(const ModelNode& n) const {
+    const Shape x = shape(n.inputs[0]), y = shape(n.outputs[0]);
+    if (x.rank() != 4 || y.rank() != 4) return false;
+    if (n.op == "AveragePool" || n.op == "GlobalAveragePool") return true;
+    return n.op == "ReduceMean" && y == x.with(2, 1).with(3, 1);
+  }
+
+  // The operand of a Mul that has images, where the other has a factor for each of their planes;
+  // -1: it is no such Mul.
+  int scaled_maps(const ModelNode& n) const {
+    if (n.op != "Mul") return -1;
+    const Shape y = shape(n.outputs[0]);
+    if (y.rank() != 4) return -1;
+    for (const int k : {0, 1}) {
+      if (shape(n.inputs[k]) == y && shape(n.inputs[1 - k]) == y.with(2, 1).with(3, 1) &&
+          y[2] * y[3] > 1) {
+        return k;
+      }
+    }
+    return -1;
+  }
+
+  // Whether `name` is held in bytes, or made of bytes by what has a kernel for them.
+  bool comes_in_bytes(const std::string& name) const {
+    if (places_.group_of.contains(name)) return true;
+    const ModelNode* n = producer(name);
+    if (!n || n->outputs.size() != 1) return false;
+    const bool function = elementwise_operands(n->op) == 1 && is_of_one(*n);
+    if (function || is_average(*n)) return comes_in_bytes(n->inputs[0]);
+    if (const std::string x = swish_operand(*n); !x.empty()) return comes_in_bytes(x);
+    return scaled_maps(*n) >= 0 && comes_in_bytes(n->inputs[0]) && comes_in_bytes(n->inputs[1]);
+  }
+
+  // x of x * sigmoid(x); "": it is something else.
+  std::string swish_operand(const ModelNode& n) const {
+    for (const int k : {0, 1}) {
+      if (n.op != "Mul") break;
+      const ModelNode* gate = producer(n.inputs[1 - k]);
+      if (gate && gate->op == "Sigmoid" && gate->inputs[0] == n.inputs[k]) return n.inputs[k];
+    }
+    return "";
   }
 
   // The other operand of `add`, if it is computed before `name` and has its shape; else "".

@@ -58,5 +58,48 @@ TEST(QuantizedPlaces, LieBeforeTheFeaturesAndLeaveOutWhatIsKept) {
   EXPECT_FALSE(p.group_of.contains("pool"));
 }
 
+// x -> a -> swish -> excited by factors that are made of its planes' means -> c.
+Model excited_network(const char* pool) {
+  Model m;
+  m.inputs = {{"x", DType::kF32, {kBatch, 3, 8, 8}}};
+  m.outputs = {"c"};
+  add_weight(m, "wa", {4, 3, 3, 3});
+  add_weight(m, "few", {2, 4, 1, 1});
+  add_weight(m, "many", {4, 2, 1, 1});
+  add_weight(m, "wc", {2, 4, 1, 1});
+  m.nodes = {{"Conv", {"x", "wa"}, {"a"}, {{"pads", Ints{1, 1, 1, 1}}}},
+             {"Sigmoid", {"a"}, {"sa"}, {}},
+             {"Mul", {"a", "sa"}, {"swish"}, {}},
+             {pool, {"swish"}, {"pixel"}, {}},
+             {"Conv", {"pixel", "few"}, {"f"}, {}},
+             {"Relu", {"f"}, {"r"}, {}},
+             {"Conv", {"r", "many"}, {"g"}, {}},
+             {"Sigmoid", {"g"}, {"factor"}, {}},
+             {"Mul", {"factor", "swish"}, {"excited"}, {}},
+             {"Conv", {"excited", "wc"}, {"c"}, {}}};
+  return m;
+}
+
+TEST(QuantizedPlaces, SqueezeAndExcitationIsHeldThroughout) {
+  const QuantizedPlaces p = quantized_places(excited_network("GlobalAveragePool"), {"c"}, {});
+  EXPECT_THAT(p.convolutions, ElementsAre(0, 4, 6, 9));
+  std::vector<std::string> values;
+  for (const auto& [name, group] : p.group_of) values.push_back(name);
+  EXPECT_THAT(values,
+              ElementsAre("a", "c", "excited", "factor", "g", "pixel", "r", "swish", "x"));
+  EXPECT_NE(p.group_of.at("swish"), p.group_of.at("excited"));
+  EXPECT_NE(p.group_of.at("swish"), p.group_of.at("pixel"));
+  EXPECT_THAT(p.never_negative, ElementsAre("factor", "r"));
+}
+
+TEST(QuantizedPlaces, MapsThatComeInF32AreNotHeldForAnAverage) {
+  Model m = excited_network("GlobalAveragePool");
+  m.nodes[1].op = "Softmax";
+  const QuantizedPlaces p = quantized_places(m, {"c"}, {});
+  EXPECT_TRUE(p.group_of.contains("pixel"));
+  EXPECT_FALSE(p.group_of.contains("swish"));
+  EXPECT_FALSE(p.group_of.contains("factor"));
+}
+
 }  // namespace
 }  // namespace ndtrain

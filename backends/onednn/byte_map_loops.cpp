@@ -1,0 +1,139 @@
+// See byte_map_loops.h and block_lanes.inc. Where channels are no whole vectors, the last one begins
+// so early that it ends with them.
+#include "backends/onednn/byte_map_loops.h"
+
+#include "backends/onednn/block_lanes.inc"
+
+namespace ndtrain::onednn::NDT_ISA {
+namespace {
+
+typedef uint8_t Bytes __attribute__((vector_size(kBlock), aligned(1), may_alias));
+
+Bits counted(const uint8_t* x, uint8_t flip) {
+  return __builtin_convertvector(*reinterpret_cast<const Bytes*>(x) ^ flip, Bits);
+}
+
+// Half to even: of numbers below 2^22, which rounded bytes are far from.
+float rounded(float v) {
+  constexpr float kWhole = 12582912;
+  const float held = v < -1e6F ? -1e6F : v > 1e6F ? 1e6F : v;
+  return held + kWhole - kWhole;
+}
+
+Vec rounded(Vec v) {
+  const Vec most = Vec{} + 1e6F, whole = Vec{} + 12582912.0F;
+  Vec held = v < -most ? -most : v;
+  held = held > most ? most : held;
+  return held + whole - whole;
+}
+
+void store(uint8_t* y, Vec v, CountedBytes to) {
+  const Bits most = Bits{} + 255;
+  Bits b = __builtin_convertvector(rounded(v), Bits) + to.zero;
+  b = b < 0 ? Bits{} : b;
+  b = b > most ? most : b;
+  *reinterpret_cast<Bytes*>(y) = __builtin_convertvector(b, Bytes) ^ to.flip;
+}
+
+void store(uint8_t* y, float v, CountedBytes to) {
+  const int32_t b = static_cast<int32_t>(rounded(v)) + to.zero;
+  *y = static_cast<uint8_t>(b < 0 ? 0 : b > 255 ? 255 : b) ^ to.flip;
+}
+
+// Channels of the window at one place of the output.
+struct Cells {
+  const uint8_t* first;
+  int64_t high, wide, row, pixel;  // bytes from row to row, from pixel to pixel
+  int32_t zeros;                   // the zero point of all of them
+  float factor;
+};
+
+template <int kVectors>
+void average(const Cells& w, uint8_t flip, uint8_t* y, CountedBytes to) {
+  Bits sums[kVectors] = {};
+  for (int64_t r = 0; r < w.high; ++r) {
+    for (int64_t c = 0; c < w.wide; ++c) {
+      const uint8_t* x = w.first + r * w.row + c * w.pixel;
+      for (int v = 0; v < kVectors; ++v) sums[v] += counted(x + v * kBlock, flip);
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    store(y + v * kBlock, __builtin_convertvector(sums[v] - w.zeros, Vec) * w.factor, to);
+  }
+}
+
+void average_one(const Cells& w, uint8_t flip, uint8_t* y, CountedBytes to) {
+  int32_t sum = -w.zeros;
+  for (int64_t r = 0; r < w.high; ++r) {
+    for (int64_t c = 0; c < w.wide; ++c) sum += w.first[r * w.row + c * w.pixel] ^ flip;
+  }
+  store(y, static_cast<float>(sum) * w.factor, to);
+}
+
+void average_pixel(Cells w, uint8_t flip, int64_t channels, uint8_t* y, CountedBytes to) {
+  constexpr int kMany = 4;
+  const uint8_t* const x = w.first;
+  if (channels < kBlock) {
+    for (int64_t c = 0; c < channels; ++c) {
+      w.first = x + c;
+      average_one(w, flip, y + c, to);
+    }
+    return;
+  }
+  int64_t c = 0;
+  for (; c + kMany * kBlock <= channels; c += kMany * kBlock) {
+    w.first = x + c;
+    average<kMany>(w, flip, y + c, to);
+  }
+  for (; c < channels; c += kBlock) {
+    const int64_t at = c + kBlock <= channels ? c : channels - kBlock;
+    w.first = x + at;
+    average<1>(w, flip, y + at, to);
+  }
+}
+
+void average_row(const PoolWindow& w, int64_t row, const uint8_t* x, CountedBytes from,
+                 int64_t channels, float factor, uint8_t* y, CountedBytes to) {
+  const PoolSpan rows = window_at(w.rows, row);
+  for (int64_t c = 0; c < w.columns.out; ++c, y += channels) {
+    const PoolSpan columns = window_at(w.columns, c);
+    const int64_t high = rows.last - rows.first, wide = columns.last - columns.first;
+    const bool padding = w.kind == PoolWindow::Kind::kAverageWithPadding;
+    const int64_t counted = padding ? w.rows.kernel * w.columns.kernel : high * wide;
+    const Cells cells{
+        .first = x + (rows.first * w.columns.in + columns.first) * channels,
+        .high = high,
+        .wide = wide,
+        .row = w.columns.in * channels,
+        .pixel = channels,
+        .zeros = static_cast<int32_t>(high * wide) * from.zero,
+        .factor = factor / static_cast<float>(counted),
+    };
+    average_pixel(cells, from.flip, channels, y, to);
+  }
+}
+
+void scale_pixels(const uint8_t* x, CountedBytes from, const float* by, float factor,
+                  int64_t pixels, int64_t channels, uint8_t* y, CountedBytes to) {
+  for (int64_t p = 0; p < pixels; ++p, x += channels, y += channels) {
+    if (channels < kBlock) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const int32_t v = (x[c] ^ from.flip) - from.zero;
+        store(y + c, static_cast<float>(v) * by[c] * factor, to);
+      }
+      continue;
+    }
+    for (int64_t c = 0; c < channels; c += kBlock) {
+      const int64_t at = c + kBlock <= channels ? c : channels - kBlock;
+      const Vec v = __builtin_convertvector(counted(x + at, from.flip) - from.zero, Vec);
+      const Vec factors = F32::load(reinterpret_cast<const char*>(by + at));
+      store(y + at, v * factors * factor, to);
+    }
+  }
+}
+
+}  // namespace
+
+ByteMapLoops byte_map_loops() { return {average_row, scale_pixels}; }
+
+}  // namespace ndtrain::onednn::NDT_ISA

@@ -1,5 +1,5 @@
-// See byte_map_loops.h and block_lanes.inc. Where channels are no whole vectors, the last one begins
-// so early that it ends with them.
+// See byte_map_loops.h and block_lanes.inc. Where channels are no whole vectors, the last one
+// begins so early that it ends with them.
 #include "backends/onednn/byte_map_loops.h"
 
 #include "backends/onednn/block_lanes.inc"

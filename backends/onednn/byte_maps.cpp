@@ -1,6 +1,6 @@
-// FusedQLinearAveragePool and FusedQLinearMul by a factor for each map, channels-last: they keep the
-// layout that convolutions of bytes give. Sums of bytes are exact in 32 bits, so that a photo has
-// the same bytes in any batch.
+// FusedQLinearAveragePool and FusedQLinearMul by a factor for each map, channels-last: they keep
+// the layout that convolutions of bytes give. Sums of bytes are exact in 32 bits, so that a photo
+// has the same bytes in any batch.
 #include "backends/onednn/byte_map_loops.h"
 #include "backends/onednn/ops.h"
 #include "backends/onednn/pool_blocks.h"
@@ -114,9 +114,7 @@ class ByteScale final : public Kernel {
   }
 
  private:
-  size_t slot_bytes() const {
-    return whole_lines(static_cast<size_t>(channels_) * sizeof(float));
-  }
+  size_t slot_bytes() const { return whole_lines(static_cast<size_t>(channels_) * sizeof(float)); }
 
   CountedBytes from_, by_, to_;
   ByteMapLoops loops_;

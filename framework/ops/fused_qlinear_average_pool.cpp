@@ -1,6 +1,6 @@
-// FusedQLinearAveragePool: AveragePool from bytes to bytes; what a pass makes of DequantizeLinear ->
-// AveragePool, GlobalAveragePool or ReduceMean over planes -> QuantizeLinear. In f32, n being what
-// AveragePool divides by:
+// FusedQLinearAveragePool: AveragePool from bytes to bytes; what a pass makes of DequantizeLinear
+// -> AveragePool, GlobalAveragePool or ReduceMean over planes -> QuantizeLinear. In f32, n being
+// what AveragePool divides by:
 //   y = saturate(round((sum over the window of (x - x_zero)) * (x_scale / y_scale / n)) + y_zero)
 #include "framework/ops/pool.h"
 #include "framework/ops/quantize.h"

@@ -27,10 +27,10 @@ void reference(const ReferenceContext& c) {
   const double a_zero = zero_point(c, kA + 2), b_zero = zero_point(c, kB + 2);
   const Shape from[] = {c.shape(kB)};
   for_each_broadcast(c.out_shape(), from, [&](int64_t i, std::span<const int64_t> at) {
-    const double product =
-        (c.in[kA][static_cast<size_t>(i)] - a_zero) * (c.in[kB][static_cast<size_t>(at[0])] - b_zero);
-    c.out[0][static_cast<size_t>(i)] = quantized(
-        static_cast<float>(product) * factor, zero_point(c, kYZero), c.out_types[0].dtype);
+    const double product = (c.in[kA][static_cast<size_t>(i)] - a_zero) *
+                           (c.in[kB][static_cast<size_t>(at[0])] - b_zero);
+    c.out[0][static_cast<size_t>(i)] = quantized(static_cast<float>(product) * factor,
+                                                 zero_point(c, kYZero), c.out_types[0].dtype);
   });
 }
 

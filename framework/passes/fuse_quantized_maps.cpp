@@ -58,8 +58,9 @@ std::optional<Match> product(const Matcher& m, const Bound& b) {
 }
 
 std::vector<Match> find_quantized_maps(const Matcher& m) {
-  std::vector<Match> all = find_pattern(m, P("QuantizeLinear", {P(is_average, {"x"}, "pooled")}, "y"),
-                                        [&](const Bound& b) { return average(m, b); });
+  std::vector<Match> all =
+      find_pattern(m, P("QuantizeLinear", {P(is_average, {"x"}, "pooled")}, "y"),
+                   [&](const Bound& b) { return average(m, b); });
   std::vector<Match> products =
       find_pattern(m, P("QuantizeLinear", {P("Mul", {"a", "b"}, "product")}, "y"),
                    [&](const Bound& b) { return product(m, b); });

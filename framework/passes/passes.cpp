@@ -61,8 +61,9 @@ Rewritten without_dead_nodes(const Graph& g, std::span<const ValueId> keep) {
 Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts) {
   Rewritten result{.graph = g, .now = {}};
   for (size_t i = 0; i < g.value_count(); ++i) result.now.push_back(static_cast<ValueId>(i));
-  for (const Rewrite& how : {kAttention, kByteTables, kQuantizedMaps, kQuantizedProducts, kByteMatrices,
-                             kProducts, kPooledConvolutions, kConvFunctions, kElementwise}) {
+  for (const Rewrite& how :
+       {kAttention, kByteTables, kQuantizedMaps, kQuantizedProducts, kByteMatrices, kProducts,
+        kPooledConvolutions, kConvFunctions, kElementwise}) {
     Rewritten next = rewrite(result.graph, how, translated(keep, result.now), accepts);
     result = {std::move(next.graph), translated(result.now, next.now)};
   }

@@ -108,9 +108,7 @@ class Placing {
     return node(uses_.sole_reader(name));
   }
 
-  bool is_activation(const ModelNode& n) const {
-    return op_of(n).facts.clamp && is_of_one(n);
-  }
+  bool is_activation(const ModelNode& n) const { return op_of(n).facts.clamp && is_of_one(n); }
 
   // Whether all but its first input always are the same.
   bool is_of_one(const ModelNode& n) const {

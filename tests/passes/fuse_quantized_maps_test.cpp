@@ -17,10 +17,9 @@ class FuseQuantizedMaps : public ::testing::Test {
     return g.add_param("n" + std::to_string(numbers_++), Tensor::from_doubles({t, {}}, {&v, 1}));
   }
   ValueId qdq(ValueId v, double scale, double zero = 0) {
-    const ValueId q = g.add1(
-        "QuantizeLinear", {v, number(DType::kF32, scale), number(DType::kU8, zero)});
-    return g.add1("DequantizeLinear",
-                  {q, number(DType::kF32, scale), number(DType::kU8, zero)});
+    const ValueId q =
+        g.add1("QuantizeLinear", {v, number(DType::kF32, scale), number(DType::kU8, zero)});
+    return g.add1("DequantizeLinear", {q, number(DType::kF32, scale), number(DType::kU8, zero)});
   }
 
   // As a device would have it that takes what `takes` says. Results stay within `step`.
@@ -47,7 +46,8 @@ class FuseQuantizedMaps : public ::testing::Test {
 TEST_F(FuseQuantizedMaps, AveragesOfPlanesAndWindowsAreOfBytes) {
   const ValueId a = qdq(x, 0.008, 128);
   g.mark_output(qdq(g.add1("GlobalAveragePool", {a}), 0.002, 100));
-  const ValueId axes = g.add_constant("axes", Tensor::of(DType::kI64, {2}, std::vector<int64_t>{2, 3}));
+  const ValueId axes =
+      g.add_constant("axes", Tensor::of(DType::kI64, {2}, std::vector<int64_t>{2, 3}));
   g.mark_output(qdq(g.add1("ReduceMean", {a, axes}), 0.002, 100));
   g.mark_output(qdq(g.add1("AveragePool", {a},
                            {{"kernel_shape", Ints{3, 3}},
@@ -68,7 +68,8 @@ TEST_F(FuseQuantizedMaps, MapsTimesFactorsAreOfBytes) {
   EXPECT_EQ(count_nodes(r, "FusedQLinearMul"), 2);
   EXPECT_EQ(count_nodes(r, "Mul"), 0);
   for (const Node& n : r.nodes()) {
-    if (n.op == "FusedQLinearMul") EXPECT_EQ(r.shape(n.inputs[0]), g.shape(x));
+    if (n.op != "FusedQLinearMul") continue;
+    EXPECT_EQ(r.shape(n.inputs[0]), g.shape(x));
   }
 }
 
@@ -87,10 +88,10 @@ TEST_F(FuseQuantizedMaps, WhatIsReadInF32OrMadeOfItStays) {
   g.mark_output(qdq(pixel, 0.002, 100));
   g.mark_output(g.add1("Exp", {pixel}));
   g.mark_output(qdq(g.add1("Mul", {a, f}), 0.01, 100));
-  g.mark_output(qdq(g.add1("ReduceMean",
-                           {a, g.add_constant("axis", Tensor::of(DType::kI64, {1},
-                                                                 std::vector<int64_t>{1}))}),
-                    0.01, 100));
+  g.mark_output(qdq(
+      g.add1("ReduceMean",
+             {a, g.add_constant("axis", Tensor::of(DType::kI64, {1}, std::vector<int64_t>{1}))}),
+      0.01, 100));
   const Graph r = fused(0.01);
   EXPECT_EQ(count_nodes(r, "FusedQLinearAveragePool") + count_nodes(r, "FusedQLinearMul"), 0);
 }

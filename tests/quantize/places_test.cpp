@@ -85,8 +85,7 @@ TEST(QuantizedPlaces, SqueezeAndExcitationIsHeldThroughout) {
   EXPECT_THAT(p.convolutions, ElementsAre(0, 4, 6, 9));
   std::vector<std::string> values;
   for (const auto& [name, group] : p.group_of) values.push_back(name);
-  EXPECT_THAT(values,
-              ElementsAre("a", "c", "excited", "factor", "g", "pixel", "r", "swish", "x"));
+  EXPECT_THAT(values, ElementsAre("a", "c", "excited", "factor", "g", "pixel", "r", "swish", "x"));
   EXPECT_NE(p.group_of.at("swish"), p.group_of.at("excited"));
   EXPECT_NE(p.group_of.at("swish"), p.group_of.at("pixel"));
   EXPECT_THAT(p.never_negative, ElementsAre("factor", "r"));

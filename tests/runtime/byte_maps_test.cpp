@@ -70,11 +70,11 @@ TEST_P(ByteMaps, HaveTheSameBytesOnEveryPlugin) {
   const NodeRun run = map_run(GetParam(), 0, 2);
   const auto want = reference_of(run);
   std::vector<Bytes> all;
-  for (const auto& plugin : Plugin::cpu_builds()) all.push_back(plugin->run(run).at(0));
+  for (const auto& plugin : Plugin::cpu_builds()) all.push_back(std::move(plugin->run(run).at(0)));
   ASSERT_TRUE(onednn());
   const auto ports = onednn()->prefer(run, ports_from(run, Start::kLast));
   ASSERT_TRUE(ports.has_value()) << onednn()->abi().last_error();
-  all.push_back(onednn()->run(run, *ports).at(0));
+  all.push_back(std::move(onednn()->run(run, *ports).at(0)));
   for (const Bytes& got : all) EXPECT_TRUE(got == all[0]);
   std::vector<double> values(want[0].size());
   load(all[0].data(), values.size(), run.out[0].dtype, values.data());
@@ -119,7 +119,7 @@ TEST(ByteMapsRefused, OperandsThatAreNoFactorsAndLayoutsAreNamed) {
   NodeRun run = map_run(map_cases()[5], 0, 1);
   EXPECT_NE(onednn()->refusal(run, plain_ports(run)).find("channels-last"), std::string::npos);
   run.in[3].shape = run.in[0].shape;
-  run.data[3] = run.data[0];
+  run.data[3] = Bytes(run.in[3].bytes());
   EXPECT_FALSE(onednn()->prefer(run, ports_from(run, Start::kLast)).has_value());
   EXPECT_NE(std::string(onednn()->abi().last_error()).find("not maps and a factor for each"),
             std::string::npos);

@@ -89,11 +89,11 @@ struct ByteProductOfMaps {
 
 std::unique_ptr<Kernel> quantized_mul_kernel(const Node& node) {
   const ndt_tensor_type operands[] = {node.in(kA), node.in(kB)};
-  const ByteProductOfMaps product{
-      BroadcastRows(node.out(), operands), known_zero(node, kAZero), known_zero(node, kBZero),
-      known_zero(node, kMulYZero),
-      node.known_single(kAScale, "scale of a", 1) * node.known_single(kBScale, "scale of b", 1) /
-          node.known_single(kMulYScale, "scale of y", 1)};
+  const ByteProductOfMaps product{BroadcastRows(node.out(), operands), known_zero(node, kAZero),
+                                  known_zero(node, kBZero), known_zero(node, kMulYZero),
+                                  node.known_single(kAScale, "scale of a", 1) *
+                                      node.known_single(kBScale, "scale of b", 1) /
+                                      node.known_single(kMulYScale, "scale of y", 1)};
   return for_byte(node.in(kA).dtype, [&]<typename A>() {
     return for_byte(node.in(kB).dtype, [&]<typename B>() {
       return for_byte(node.out().dtype, [&]<typename Y>() {

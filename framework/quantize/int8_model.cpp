@@ -45,7 +45,7 @@ class Int8Model {
   bool is_off_centre(const std::string& group) const {
     if (places_.off_centre.contains(group)) return true;
     const Units& range = extremes_.at(group);
-    return !is_unsigned(group) && range.low < 0 && -range.low < range.high / 2;
+    return !is_unsigned(group) && -range.low < range.high / 2;
   }
 
   // Of a group: its range, and what the steps in it are.

@@ -200,6 +200,22 @@ TEST(Quantize, WhatProductsReadMayLieOffCentre) {
   EXPECT_EQ(q.model.initialisers.at("norm@zero").type().dtype, DType::kU8);
 }
 
+// x * sigmoid(x) is never below -0.28: around 0 it would have half of the steps.
+TEST(Quantize, WhatIsHardlyEverNegativeHasAZeroPointAlsoWhereItIsPadded) {
+  Model m = small_network();
+  m.nodes[2] = {"Sigmoid", {"n0"}, {"s0"}, {}};
+  m.nodes.insert(m.nodes.begin() + 3, {"Mul", {"n0", "s0"}, {"r0"}, {}});
+  m.initialisers["s"] = Tensor::of(DType::kF32, {8}, std::vector<float>(8, 3.0F));
+  const Quantization q = quantize(m, photos(), cpu(), {.least_cosine = 0});
+  const Tensor& zero = q.model.initialisers.at("p0@zero");
+  EXPECT_EQ(zero.type().dtype, DType::kU8);
+  EXPECT_GT(zero.to_doubles()[0], 0);
+  EXPECT_LT(zero.to_doubles()[0], 64);
+  EXPECT_GT(q.cosine, 0.999);
+  const Graph g = inference_graph(q.model, 2);
+  EXPECT_EQ(count_nodes(g, "FusedQLinearConv"), 3);
+}
+
 // Whoever compares decides, however alike the features are.
 TEST(Quantize, LayersBecomeF32OneByOneUntilTheyAreAccepted) {
   std::vector<std::string> said;

@@ -41,7 +41,7 @@ std::optional<Match> average(const Matcher& m, const Bound& b) {
 }
 
 // The larger operand comes first.
-std::optional<Match> product(const Matcher& m, const Bound& b) {
+std::optional<Match> scaled_maps(const Matcher& m, const Bound& b) {
   ValueId maps = b["a"], factors = b["b"];
   if (m.shape(maps) != m.shape(b["product"])) std::swap(maps, factors);
   if (m.shape(maps) != m.shape(b["product"])) return {};
@@ -63,7 +63,7 @@ std::vector<Match> find_quantized_maps(const Matcher& m) {
                    [&](const Bound& b) { return average(m, b); });
   std::vector<Match> products =
       find_pattern(m, P("QuantizeLinear", {P("Mul", {"a", "b"}, "product")}, "y"),
-                   [&](const Bound& b) { return product(m, b); });
+                   [&](const Bound& b) { return scaled_maps(m, b); });
   std::ranges::move(products, std::back_inserter(all));
   return all;
 }

@@ -12,8 +12,6 @@ using namespace ndp;
 
 namespace {
 
-using ::testing::HasSubstr;
-
 class DamagedPhotos : public testing::RolesTest {
  protected:
   PipeStoreConfig scrubbed(const std::string& name, uint32_t i) const {
@@ -105,23 +103,6 @@ TEST_F(DamagedPhotos, OneThatNobodyElseHasIsToldAndShownToNobody) {
     return;
   }
   FAIL() << "store a shows none";
-}
-
-TEST_F(DamagedPhotos, AJobIsGivenNoOtherBytesAndTheStoreQuarantinesWhatItFound) {
-  work();
-  PipeStoreConfig off = scrubbed("a", 0);
-  off.shards = 1;
-  off.scrub = std::chrono::seconds(0);
-  TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
-  const testing::RunningStore a(off, devices_);
-  rot(at("photos/c0/0.jpg"));
-  rot(at("photos/c1/1.jpg"));
-  JobSpec spec{.stores = 1, .mode = JobMode::kTypical};
-  spec.head = "linear";
-  spec.trainer.epochs = 1;
-  spec.model = to_hex(daemon.add_model(at("base.onnx")));
-  outcome(daemon, spec);
-  await([&] { return shows(a.http(), "ndtrain_photos_damaged 2"); });
 }
 
 }  // namespace

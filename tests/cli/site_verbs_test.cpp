@@ -356,11 +356,11 @@ TEST_F(SiteVerbs, AJobIsTrainedOnThePhotosThatAreChosen) {
 }
 
 TEST_F(SiteVerbs, UploadsOfAnOlderPipeStoreAreNoClassAndItIsSaid) {
-  const std::string hex = to_hex(sha256("of an older version"));
+  const std::string photo = encode_jpeg(cli::draw_demo_photo(0, cli::Look::kDay, 1000));
+  const std::string hex = to_hex(sha256(photo));
   const std::string folder = at("photos/uploads/" + hex.substr(0, 2));
   std::filesystem::create_directories(folder);
-  const Image photo = cli::draw_demo_photo(0, cli::Look::kDay, 1000);
-  publish(real_fs(), folder + "/" + hex + ".jpg", encode_jpeg(photo)).or_throw();
+  publish(real_fs(), folder + "/" + hex + ".jpg", photo).or_throw();
   begin(8, 1);
   const Outcome job = run_at({"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
   EXPECT_EQ(job.code, 0) << job.err;

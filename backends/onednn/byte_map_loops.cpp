@@ -72,12 +72,12 @@ void average(const Cells& w, uint8_t flip, uint8_t* y, CountedBytes to) {
     for (int64_t c = 0; c < w.wide; ++c) {
       const uint8_t* x = w.first + r * w.row + c * w.pixel;
 #pragma GCC unroll 4  // so that sums are in registers
-      for (int v = 0; v < kVectors; ++v) sums[v] += counted(x + v * kBlock, flip);
+      for (int v = 0; v < kVectors; ++v) sums[v] += counted(x + int64_t{v} * kBlock, flip);
     }
   }
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
-    store(y + v * kBlock, __builtin_convertvector(sums[v] - w.zeros, Vec) * w.factor, to);
+    store(y + int64_t{v} * kBlock, __builtin_convertvector(sums[v] - w.zeros, Vec) * w.factor, to);
   }
 }
 
@@ -100,7 +100,7 @@ void average_pixel(Cells w, uint8_t flip, int64_t channels, uint8_t* y, CountedB
     return;
   }
   int64_t c = 0;
-  for (; c + kMany * kBlock <= channels; c += kMany * kBlock) {
+  for (constexpr int64_t kTaken = int64_t{kMany} * kBlock; c + kTaken <= channels; c += kTaken) {
     w.first = x + c;
     average<kMany>(w, flip, y + c, to);
   }

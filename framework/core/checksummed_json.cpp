@@ -17,24 +17,23 @@ std::string checksum_of(const Json& value) {
   return fmt::format("{:016x}", xxh3(text.data(), text.size()));
 }
 
-// Of which a bit is another.
-bool was_checksum(std::string_view key) {
-  if (key.size() != std::string_view(kChecksum).size()) return false;
-  int bits = 0;
-  for (size_t i = 0; i < key.size(); ++i) {
-    bits += std::popcount(static_cast<unsigned char>(key[i] ^ kChecksum[i]));
-  }
-  return bits == 1;
-}
-
 bool has_checksum(const Json& object) {
   for (const auto& [key, value] : object.items()) {
-    if (key == kChecksum || was_checksum(key)) return true;
+    if (is_checksum_key(key)) return true;
   }
   return false;
 }
 
 }  // namespace
+
+bool is_checksum_key(std::string_view key) {
+  if (key.size() != std::string_view(kChecksum).size()) return false;
+  int bits = 0;
+  for (size_t i = 0; i < key.size(); ++i) {
+    bits += std::popcount(static_cast<unsigned char>(key[i] ^ kChecksum[i]));
+  }
+  return bits <= 1;
+}
 
 std::string checksummed(Json object, int indent) {
   object[kChecksum] = checksum_of(object);

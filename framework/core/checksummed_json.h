@@ -12,6 +12,9 @@ namespace ndtrain {
 // The text of a file with this object, indented for people or, with -1, in one line.
 std::string checksummed(Json object, int indent = 2);
 
+// Whether a key is that of the checksum, or was before a bit of it became another.
+bool is_checksum_key(std::string_view key);
+
 // The value without its checksum. Throws Error, which does not name the file, when the text is no
 // JSON, or its checksum or a bit of that key is wrong; a text without one, of earlier programs, is
 // taken as it is.

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <sstream>
 #include <string_view>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/hash.h"
 
 namespace ndtrain {
@@ -68,8 +70,11 @@ std::string checkpoint_bytes(const Checkpoint& c) {
 Result<Checkpoint> parse_checkpoint(std::string_view bytes) {
   Result<TensorFile> file = from_safetensors(bytes);
   if (!file.ok()) return file.status();
-  const auto sum = file->metadata.find(kChecksum);  // older ones have none
-  if (sum != file->metadata.end() && sum->second != checksum_of(*file)) {
+  const auto sum = file->metadata.find(kChecksum);
+  const bool has_one = std::ranges::any_of(
+      file->metadata, [](const auto& entry) { return is_checksum_key(entry.first); });
+  // Older ones have none.
+  if (has_one && (sum == file->metadata.end() || sum->second != checksum_of(*file))) {
     return Status(Code::kCorrupt, "is damaged: its checksum is wrong");
   }
   Checkpoint c;

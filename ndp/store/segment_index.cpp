@@ -22,6 +22,9 @@ Status corrupt(const std::string& path, const char* what) {
   return {Code::kCorrupt, path + ": " + what};
 }
 
+// The header's number is in every block's checksum.
+uint64_t seed_of(uint32_t type, uint32_t next_number) { return uint64_t{next_number} << 32 | type; }
+
 class IndexReader {
  public:
   IndexReader(File& file, const std::string& path) : file_(file), path_(path) {}
@@ -62,7 +65,10 @@ class IndexReader {
     if (length > kMaxBlockBytes) return corrupt(path_, "has an oversized block");
     block_.resize(length);
     if (Status s = read_exactly(block_); !s.ok()) return s;
-    if (xxh3(block_.data(), length, type) != load_le<uint64_t>(header.data() + 8)) {
+    const auto checksum = load_le<uint64_t>(header.data() + 8);
+    const uint64_t now = xxh3(block_.data(), length, seed_of(type, index_.next_number));
+    // Earlier programs left the header out.
+    if (checksum != now && checksum != xxh3(block_.data(), length, type)) {
       return corrupt(path_, "has a wrong checksum");
     }
     return {};
@@ -129,14 +135,14 @@ Result<IndexWriter> IndexWriter::start(Fs& fs, const std::string& path, uint32_t
   store_le(header.data() + 8, kVersion);
   store_le(header.data() + 12, next_number);
   if (Status s = publisher->write(header); !s.ok()) return s;
-  return IndexWriter(std::move(*publisher));
+  return IndexWriter(std::move(*publisher), next_number);
 }
 
 Status IndexWriter::block(uint32_t type, const std::vector<std::byte>& bytes) {
   std::vector<std::byte> block(kBlockHeaderBytes + bytes.size());
   store_le(block.data(), static_cast<uint32_t>(bytes.size()));
   store_le(block.data() + 4, type);
-  store_le(block.data() + 8, xxh3(bytes.data(), bytes.size(), type));
+  store_le(block.data() + 8, xxh3(bytes.data(), bytes.size(), seed_of(type, next_number_)));
   std::copy(bytes.begin(), bytes.end(), block.begin() + kBlockHeaderBytes);
   return publisher_.write(block);
 }

@@ -39,10 +39,12 @@ class IndexWriter {
   Status commit();
 
  private:
-  explicit IndexWriter(Publisher publisher) : publisher_(std::move(publisher)) {}
+  IndexWriter(Publisher publisher, uint32_t next_number)
+      : publisher_(std::move(publisher)), next_number_(next_number) {}
   Status block(uint32_t type, const std::vector<std::byte>& bytes);
 
   Publisher publisher_;
+  uint32_t next_number_;
   uint64_t records_ = 0;
 };
 

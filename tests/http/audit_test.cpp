@@ -181,7 +181,7 @@ TEST_F(Audit, OldFilesMakeWayAndTheNewestLinesStay) {
   std::vector<std::string> found;
   for (const std::string& line : log().last(100).or_throw()) {
     const nlohmann::json json = nlohmann::json::parse(line);
-    if (json.is_object()) found.push_back(json.at("request"));
+    if (!json.contains("damaged")) found.push_back(json.at("request"));
   }
   EXPECT_THAT(found, ::testing::ElementsAre("line 2", "line 3", "line 4", "line 5"));
   EXPECT_FALSE(fs_.exists("state/audit.4.jsonl"));

@@ -18,7 +18,9 @@ using ::testing::HasSubstr;
 
 std::shared_ptr<const StoreInventory> one_photo(const std::string& path, int64_t bytes) {
   return std::make_shared<StoreInventory>(
-      StoreInventory{.photos = {{.digest = sha256(path), .path = path, .bytes = bytes}}});
+      StoreInventory{.photos = {{.digest = sha256(std::string(static_cast<size_t>(bytes), '\0')),
+                                 .path = path,
+                                 .bytes = bytes}}});
 }
 
 // As the store asks for it when the Tuner wants photo 0.
@@ -31,7 +33,7 @@ JobRows::Made make(JobRows& rows) {
 TEST(LargestPhoto, GoesInPiecesAndALargerOneIsNamed) {
   const support::TemporaryDirectory root;
   std::filesystem::create_directory(root.at("photos"));
-  support::write_file(real_fs(), root.at("photos/x.jpg"), "x");
+  support::write_file(real_fs(), root.at("photos/x.jpg"), std::string(1, '\0'));
   Devices devices("cpu");
   PhotoRowProducer store(
       {.photos = root.at("photos"), .cache = root.at("cache"), .cache_bytes = 1 << 20}, devices,

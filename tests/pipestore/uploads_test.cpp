@@ -286,14 +286,15 @@ TEST_F(UploadsTest, WhatWasDeletedElsewhereGoesAndIsNotTakenInAgain) {
   EXPECT_TRUE(uploads_->find(other).ok());
 }
 
-TEST_F(UploadsTest, APhotoThatTookTheDeletedOnesPlaceStays) {
+// It is named by its digest: no other photo's can be there.
+TEST_F(UploadsTest, TheFileOfADeletedOneGoesWhateverItHoldsByNow) {
   open();
   version(1);
   const Uploads::Photo photo = uploads_->add(photo_file(1)).or_throw();
   uploads_->remove(photo.id).or_throw();
   publish(fs_, "state/" + photo.known.path, photo_file(2)).or_throw();
   open();
-  EXPECT_TRUE(fs_.exists("state/" + photo.known.path));
+  EXPECT_FALSE(fs_.exists("state/" + photo.known.path));
 }
 
 TEST_F(UploadsTest, ThatAnOlderVersionKeptAmongThePhotosAreFoundAndDeletedThere) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <future>
+#include <regex>
 
 #include "ndp/http/http_client.h"
 #include "ndp/wire/grpc_link.h"
@@ -125,7 +126,8 @@ TEST_F(RoleAccess, TheTunersTokensHoldAtItsStoresAlsoWhileItIsAway) {
   EXPECT_EQ(client(a->http(), root).get("/audit?n=1").or_throw().body.find('\n'),
             client(a->http(), root).get("/audit?n=1").or_throw().body.size() - 1);
   const std::string audit = client(a->http(), root).get("/audit").or_throw().body;
-  EXPECT_EQ(audit, real_fs().read(at("state-a/audit.jsonl")).or_throw());
+  const std::string kept = real_fs().read(at("state-a/audit.jsonl")).or_throw();
+  EXPECT_EQ(audit, std::regex_replace(kept, std::regex(R"(,"checksum":"[0-9a-f]{16}")"), ""));
   std::vector<nlohmann::json> lines;
   for (size_t i = 0; i < audit.size(); i = audit.find('\n', i) + 1) {
     lines.push_back(nlohmann::json::parse(audit.substr(i, audit.find('\n', i) - i)));

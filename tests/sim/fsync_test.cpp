@@ -34,9 +34,9 @@ const Names kSync = {"DeletionFollower::take",
                      "UploadIngest::judge",
                      "UploadIngest::keep",
                      "Watcher::start"};
-const Names kRead = {"JobRunner::finished", "ModelDeployment::check", "RowJobs::list",
-                     "RowJobs::make_more",  "RowJobs::open",          "TaskRemoval::pump",
-                     "UploadIngest::pump"};
+const Names kRead = {"JobRunner::finished",     "ModelDeployment::check", "PhotoExchange::give",
+                     "PhotoExchange::put_back", "RowJobs::list",          "RowJobs::make_more",
+                     "RowJobs::open",           "TaskRemoval::pump",      "UploadIngest::pump"};
 
 // Whoever starts a task at another place names it above.
 TEST(FsyncThatFails, IsTriedInEveryTaskOfALane) {

@@ -14,6 +14,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
+#include "ndp/jobs/model_file.h"
 #include "ndp/store/disk_budget.h"
 #include "tuner/plan/measure.h"
 #include "tuner/plan/planned_job.h"

@@ -63,7 +63,8 @@ void StateScrub::run(const std::stop_token& stop) {
 }
 
 void StateScrub::look_at_all(const std::stop_token& stop) {
-  if (!setting_.labels.empty() && fs_.exists(setting_.labels)) {
+  forget_removed();
+  if (!setting_.labels.empty() && !is_gone(setting_.labels)) {
     found(setting_.labels, sql::check_database(setting_.labels, sql::DatabaseCheck::kWhole, stop));
   }
   const Result<std::vector<std::string>> models = fs_.list(setting_.models);
@@ -75,6 +76,15 @@ void StateScrub::look_at_all(const std::stop_token& stop) {
     found(path, check_model(fs_, path));
     wait(kBetweenModels, stop);
   }
+}
+
+bool StateScrub::is_gone(const std::string& file) const {
+  return fs_.info(file).status().code() == Code::kNotFound;
+}
+
+void StateScrub::forget_removed() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(counts_.damaged, [this](const auto& d) { return is_gone(d.first); });
 }
 
 void StateScrub::found(const std::string& file, const Status& s) {

@@ -1,7 +1,7 @@
 // Reads what a Tuner must not lose, for what disks do to files that lie on them: the label
 // database, where it is a file, and the models. Quickly when the Tuner starts, all of it behind its
-// work soon after and once in each period. What is damaged is told, and used no more: whoever reads
-// it sees that, too.
+// work soon after and once in each period. What is damaged is told, until it is put right or
+// removed, and used no more: whoever reads it sees that, too.
 //
 // Thread-safe.
 #pragma once
@@ -41,6 +41,8 @@ class StateScrub {
  private:
   void run(const std::stop_token& stop);
   void look_at_all(const std::stop_token& stop);
+  bool is_gone(const std::string& file) const;
+  void forget_removed();
   void found(const std::string& file, const Status& s);
 
   const Setting setting_;

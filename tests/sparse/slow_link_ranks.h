@@ -58,6 +58,22 @@ inline void on_ranks_that_train(int ranks, const TrainerConfig& config, const Sl
   }
 }
 
+// By one process whose updates are all applied behind every `every` steps; what there is after the
+// last epoch.
+inline std::string train_flushing(Trainer& trainer, GradientSync& sync, int64_t every) {
+  TensorDataset data = stripes(kRows, 3);
+  std::string bytes;
+  for (int64_t e = 0; e < kEpochs; ++e) {
+    EpochResult result;
+    EXPECT_TRUE(trainer.train_epoch(data, result, [&](int64_t done, int64_t) {
+      if (done % every == 0) sync.flush();
+      return true;
+    }));
+    bytes = bytes_of(trainer.checkpoint(), result);
+  }
+  return bytes;
+}
+
 // Trains the rest of the epochs; what there is after the last one.
 inline std::string train_on(Training& training, int64_t epochs) {
   TensorDataset data = stripes(kRows, 3);

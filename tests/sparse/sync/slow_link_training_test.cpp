@@ -135,17 +135,7 @@ std::string delayed(const TrainerConfig& config, int delay, int64_t drain_every)
     sync = made.get();
     return made;
   });
-  TensorDataset data = stripes(kRows, 3);
-  std::string bytes;
-  for (int64_t e = 0; e < config.epochs; ++e) {
-    EpochResult result;
-    EXPECT_TRUE(trainer.train_epoch(data, result, [&](int64_t done, int64_t) {
-      if (done % drain_every == 0) sync->flush();
-      return true;
-    }));
-    bytes = bytes_of(trainer.checkpoint(), result);
-  }
-  return bytes;
+  return train_flushing(trainer, *sync, drain_every);
 }
 
 TEST(SlowLinkTraining, OfWholeGradientsAndSomeStepsLateIsADelayedProgram) {

@@ -165,6 +165,13 @@ TEST_F(SiteTest, IsUpWithSeveralCollections) {
   o = run({"fsck", "site/store1/state/family", "--repair"});
   EXPECT_EQ(o.code, 0) << o.out;
   EXPECT_THAT(o.out, HasSubstr("removed: it is made again when the store starts"));
+  const std::string state = at("site/tuner/state.json");
+  const std::string whole = real_fs().read(state).or_throw();
+  publish(real_fs(), state, "{" + whole).or_throw();
+  o = run({"fsck", "site/tuner"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.out, HasSubstr("state.json")) << "which says of what it is, and does not";
+  publish(real_fs(), state, whole).or_throw();
   EXPECT_THAT(run({"fsck", "photos"}).err, HasSubstr("no state of a Tuner or PipeStore"));
   o = run({"up", "site"});
   EXPECT_EQ(o.code, 0) << o.err;

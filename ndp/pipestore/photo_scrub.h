@@ -4,10 +4,8 @@
 // put right from another file of the store that has its bytes; otherwise the photo is quarantined
 // in the catalogue, so that nothing else is taken for it, and people are told.
 //
-// STATE/scrub.json   {"begun": 1763900000, "uploads": false, "passed": 1000, "photos": 1200}: how
-// far
-//                    a round is, without names of photos, which may be deleted; lost, it begins
-//                    anew
+// STATE/scrub.json says how far a round is, without names of photos, which may be deleted; lost, it
+// begins anew: {"begun": 1763900000, "uploads": false, "passed": 1000, "photos": 1200}
 //
 // One thread, but for what says otherwise.
 #pragma once

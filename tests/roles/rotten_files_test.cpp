@@ -1,5 +1,5 @@
 // Every file of both state directories, of a Tuner and a PipeStore that have done a bit of all that
-// they do, of which a bit is another. NDT_FLIPS says how many bits.
+// they do: a bit of it is another, it is cut off, it is gone. NDT_FLIPS says how many bits.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -9,6 +9,7 @@
 #include <iostream>
 #include <map>
 #include <regex>
+#include <set>
 
 #include "cli/state_check.h"
 #include "framework/core/checksummed_json.h"
@@ -140,9 +141,9 @@ class RottenFiles : public testing::RolesTest {
     std::ranges::sort(all, {}, &RottenFile::path);
     return all;
   }
-  cli::CheckedState check(const std::string& state) const {
+  cli::CheckedState check(const std::string& state, bool repair = false) const {
     NoProgress progress;
-    return cli::check_state(real_fs(), at(state), state == "state" ? "tuner" : "pipestore", false,
+    return cli::check_state(real_fs(), at(state), state == "state" ? "tuner" : "pipestore", repair,
                             progress);
   }
   std::string bytes_of(const RottenFile& f) const {
@@ -225,6 +226,99 @@ TEST_F(RottenFiles, ABitThatIsAnotherIsFoundOrChangesNothing) {
   EXPECT_GT(sum.detected, sum.flips * 9 / 10);
   for (const char* const state : {"state", "state-attic"}) {
     EXPECT_TRUE(check(state).damaged.empty()) << state << " is as it was";
+  }
+}
+
+// What becomes of the file that is damaged in one of the ways below.
+class RepairedFiles : public RottenFiles {
+ protected:
+  // Of the files that `fsck --repair` may remove, one of each kind.
+  std::vector<RottenFile> derived() {
+    std::vector<RottenFile> some;
+    for (const auto& [name, kind] : kinds_) {
+      const RottenFile& f = kind.all.front();
+      const std::string good = bytes_of(f);
+      put(f, good.substr(0, good.size() / 2));
+      const cli::CheckedState found = check(f.state);
+      put(f, good);
+      for (const cli::DamagedFile& d : found.damaged) {
+        if (d.file == f.name && d.derived) some.push_back(f);
+      }
+    }
+    return some;
+  }
+  void damage(const RottenFile& f, const std::string& how) const {
+    std::string bytes = bytes_of(f);
+    if (how == "deleted") {
+      files::remove(at(f.path()));
+    } else if (how == "torn") {
+      put(f, bytes.substr(0, bytes.size() / 2));
+    } else {
+      bytes[bytes.size() / 2] ^= 1;
+      put(f, bytes);
+    }
+  }
+  void restore_all() const {
+    for (const char* const state : {"state", "state-attic"}) {
+      files::remove_all(at(state));
+      files::copy(at(std::string("saved-") + state), at(state), files::copy_options::recursive);
+    }
+  }
+  // Both roles do what they did before.
+  void work_again(uint64_t seed) {
+    const auto done = [this](const JobSpec& spec) {  // a daemon does one job
+      TunerDaemon daemon(tuner("state"), devices_, real_fs(), system_clock());
+      return outcome(daemon, spec);
+    };
+    const testing::RunningStore store(attic(), devices_);
+    const auto labelled = done({.kind = JobKind::kRelabel, .stores = 1});
+    EXPECT_GE(labelled["labelled"], kPhotos - 3) << labelled.dump();
+    JobSpec spec = finetune();
+    spec.seed = seed;
+    done(spec);
+    await([&] { return files::exists(at("state-attic/scrub.json")); });
+  }
+  // Whether the role wrote that very file again, or, of segments, others of its kind.
+  bool is_there(const RottenFile& f) const {
+    if (files::exists(at(f.path()))) return true;
+    return std::ranges::any_of(all_files(),
+                               [&](const RottenFile& g) { return g.kind() == f.kind(); });
+  }
+};
+
+TEST_F(RepairedFiles, AreMadeAgainHoweverTheyWereDamaged) {
+  work();
+  for (const char* const state : {"state", "state-attic"}) {
+    files::copy(at(state), at(std::string("saved-") + state), files::copy_options::recursive);
+  }
+  const std::vector<RottenFile> all = derived();
+  std::string table;
+  uint64_t seed = 100;
+  for (const RottenFile& f : all) {
+    for (const char* const how : {"deleted", "torn", "flipped"}) {
+      SCOPED_TRACE(f.path() + ", " + how);
+      restore_all();
+      damage(f, how);
+      const cli::CheckedState found = check(f.state, true);
+      EXPECT_TRUE(found.whole());
+      EXPECT_EQ(found.damaged.size(), std::string(how) == "deleted" ? 0U : 1U);
+      EXPECT_FALSE(files::exists(at(f.path())));
+      work_again(++seed);
+      EXPECT_TRUE(is_there(f));
+      for (const char* const state : {"state", "state-attic"}) {
+        EXPECT_TRUE(check(state).damaged.empty()) << state;
+      }
+      table +=
+          fmt::format("{:<52} {:<8} {}\n", f.kind(), how, HasFailure() ? "FAILED" : "made again");
+    }
+  }
+  std::cout << table;
+  std::set<std::string> kinds;
+  for (const RottenFile& f : all) kinds.insert(f.kind());
+  for (const char* const kind :
+       {"pipestore in_force.json", "pipestore deletions.json", "pipestore trash.bin",
+        "pipestore scrub.json", "pipestore models/H.onnx", "tuner features/N.seg"}) {
+    EXPECT_TRUE(kinds.contains(kind)) << kind;
   }
 }
 

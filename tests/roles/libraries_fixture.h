@@ -35,8 +35,8 @@ class TwoLibraries : public RolesTest {
     return config;
   }
   static std::string photo(int i) {
-    return encode_jpeg(
-        cli::draw_demo_photo(i % kClasses, cli::Look::kDay, static_cast<uint64_t>(1000 + i)));
+    return encode_jpeg(cli::draw_demo_photo(i % kClasses, cli::Look::kDay,
+                                            uint64_t{1000} + static_cast<uint64_t>(i)));
   }
   // Of a job that has ended.
   nlohmann::json job(const HttpClient& tuner, const nlohmann::json& spec) {

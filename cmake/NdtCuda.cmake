@@ -33,7 +33,7 @@ endif()
 
 # sm_75 (T4) to sm_90 (H100), and PTX that later ones translate; sm_70 (V100) as long as there is a
 # compiler for it.
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
   set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90)
   if(CUDAToolkit_VERSION VERSION_LESS 13)
     list(PREPEND CMAKE_CUDA_ARCHITECTURES 70-real)

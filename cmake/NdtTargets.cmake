@@ -63,14 +63,16 @@ function(ndt_test_program target)
     "$<$<COMPILE_LANGUAGE:CXX>:${NDT_PRECOMPILED_OPTIONS}>")
 endfunction()
 
-# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [SHARDS n] [BACKENDS path]
-# [COST n] [OPTIMISED]):
+# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [LONG pattern] [SHARDS n]
+# [BACKENDS path] [COST n] [OPTIMISED]):
 # one executable, one ctest entry per TEST, but one for all that match the pattern, because they share
 # a costly fixture; or n entries, where a process costs more than a test, as it does under sanitizers.
 # BACKENDS: where plugins are looked for, when not where they are built. COST: entries of a higher one
-# begin first, so that no long one is left for the end. OPTIMISED: it computes much itself.
+# begin first, so that no long one is left for the end. LONG: these do what others do, a hundred times
+# or with large networks: under sanitizers they are an entry of their own, labelled slow. OPTIMISED: it
+# computes much itself.
 function(ndt_tests area)
-  cmake_parse_arguments(ARG "OPTIMISED" "LABEL;TIMEOUT;TOGETHER;SHARDS;BACKENDS;COST" "LIBS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "LABEL;TIMEOUT;TOGETHER;LONG;SHARDS;BACKENDS;COST" "LIBS;SOURCES" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -105,6 +107,15 @@ function(ndt_tests area)
   endif()
   if(filter STREQUAL "-*")
     return()
+  endif()
+  if(NDT_SANITIZE AND ARG_LONG)
+    add_test(NAME ${area}_long COMMAND ${area}_test "--gtest_filter=${ARG_LONG}")
+    set_tests_properties(${area}_long PROPERTIES
+      LABELS slow TIMEOUT 3600 COST ${ARG_COST} ENVIRONMENT "${environment}")
+    set(filter "-${ARG_LONG}")
+    if(ARG_TOGETHER)
+      string(APPEND filter ":${ARG_TOGETHER}")
+    endif()
   endif()
   if(NDT_SANITIZE AND NOT ARG_SHARDS)
     # Under a sanitizer a process takes longer to begin than most tests do.

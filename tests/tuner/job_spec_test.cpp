@@ -54,6 +54,26 @@ TEST(JobSpecTask, IsSaidOfAFineTuningWhereItIsNotTheDefaultOne) {
   EXPECT_TRUE(parsed(R"(,"task":"blur","mode":"ideal","photos":"x")").takes_labels_of_holders());
 }
 
+TEST(JobSpecKind, KeysOfAnotherKindAreRefusedByName) {
+  const auto of = [](const std::string& kind, const std::string& more) {
+    return refusal(R"(,"kind":")" + kind + R"(",)" + more);
+  };
+  for (const char* key : {"epochs", "promote", "augment", "tuners", "memory"}) {
+    for (const char* kind : {"relabel", "eval"}) {
+      EXPECT_THAT(of(kind, '"' + std::string(key) + R"(":1)"),
+                  HasSubstr("unknown key '" + std::string(key) + "' of kind " + kind));
+    }
+  }
+  EXPECT_THAT(of("finetune", R"("top_k":3)"), HasSubstr("unknown key 'top_k' of kind finetune"));
+  EXPECT_THAT(of("finetune", R"("only":"missing")"), HasSubstr("unknown key 'only'"));
+}
+
+TEST(JobSpecKind, AnEvaluationIsOfAllPhotosAndChangesNothing) {
+  EXPECT_EQ(refusal(R"(,"kind":"eval","only":"all","dry_run":false,"top_k":3)"), "");
+  EXPECT_THAT(refusal(R"(,"kind":"eval","dry_run":true)"), HasSubstr("dry_run true: of kind eval"));
+  EXPECT_THAT(refusal(R"(,"kind":"eval","only":"stale")"), HasSubstr("only stale: of kind eval"));
+}
+
 TEST(JobSpecTask, IsAName) {
   const auto named = [](size_t bytes) {
     return refusal(R"(,"task":")" + std::string(bytes, 'x') + R"(")");

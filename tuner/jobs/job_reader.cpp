@@ -45,8 +45,9 @@ void JobReader::take(const char* key, StoreSelection& to) {
   }
 }
 
-void JobReader::finish() const {
-  if (!json_.empty()) throw Error("job: unknown key '", json_.begin().key(), "'");
+void JobReader::finish(std::string_view kind) const {
+  if (json_.empty()) return;
+  throw Error("job: unknown key '", json_.begin().key(), "' of kind ", kind);
 }
 
 }  // namespace ndtrain::tuner

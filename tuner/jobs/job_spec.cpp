@@ -192,6 +192,14 @@ void demand_slow_link(const JobSpec& s) {
   static_cast<void>(slow_link_of(s));
 }
 
+// An evaluation is of all photos, and its result is all that it changes.
+void demand_evaluation(const JobSpec& s) {
+  if (s.kind != JobKind::kEvaluate) return;
+  demand(!s.dry_run, "dry_run", "true", "of kind eval: it changes nothing; leave it away");
+  demand(s.only == RelabelOnly::kAll, "only", name_in(kOnly, s.only),
+         "of kind eval: it is of all photos; leave it away");
+}
+
 void demand_dry_run(const JobSpec& s) {
   if (!s.dry_run || s.kind != JobKind::kFinetune || s.slow_link.controller) return;
   throw Error(
@@ -288,6 +296,7 @@ void validate(const JobSpec& s) {
          "from the number of tuners to the photos of a batch");
   if (!is_slow_link(s.sync)) demand_schedule(s.sync);
   demand_slow_link(s);
+  demand_evaluation(s);
   demand_dry_run(s);
   demand_parallel(s);
   demand_sampling(s);
@@ -311,6 +320,39 @@ void validate(const JobSpec& s) {
   demand(s.mode != JobMode::kIdeal || !s.photos.empty(), "photos", "''",
          "mode ideal needs a directory of photos on the Tuner");
   if (!s.model.empty()) (void)digest_from_hex(s.model);
+}
+
+void take_finetune(JobReader& r, JobSpec& s) {
+  TrainerConfig& t = s.trainer;
+  r.take("mode", kModes, s.mode);
+  r.take("photos", s.photos);
+  r.take("labels", s.labels);
+  r.take("runs", s.runs);
+  r.take("epochs", t.epochs);
+  r.take("batch", t.batch);
+  r.take("lr", t.schedule.lr);
+  r.take("sched", kSchedules, t.schedule.kind);
+  take_optimizer(r, t.optimizer);
+  r.take("accumulate", t.accumulate);
+  take_group(r, s);
+  r.take("warmup", t.warmup_epochs);
+  r.take("label_smoothing", t.label_smoothing);
+  r.take("best", kBestMetrics, s.best);
+  r.take("patience", s.patience);
+  r.take("calibrate", s.calibrate);
+  take_sampling(r, s.sampling);
+  take_augmentation(r, s);
+  r.take("val_split", s.val_split);
+  r.take("head", s.head);
+  r.take("freeze", s.freeze);
+  r.take("feature_dtype", kFeatureTypes, s.feature_dtype);
+  r.take("reset_optimizer", s.reset_optimizer);
+  r.take("all_runs", s.all_runs);
+  r.take("damp", s.damp);
+  r.take("memory", s.memory);
+  r.take("disk", s.disk);
+  r.take("publish", s.publish);
+  r.take("promote", s.promote);
 }
 
 }  // namespace
@@ -385,7 +427,6 @@ JobSpec parse_job_spec(std::string_view text) {
   if (!json->is_object()) throw Error("job: not a JSON object");
   JobReader r(std::move(*json));
   JobSpec s;
-  TrainerConfig& t = s.trainer;
   r.take("kind", kKinds, s.kind);
   r.take("model", s.model);
   r.take("stores", s.stores);
@@ -396,46 +437,21 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("seed", s.seed);
   r.take("precision", s.precision);
   r.take("max_drop", s.max_drop);
-  r.take("mode", kModes, s.mode);
-  r.take("photos", s.photos);
-  r.take("labels", s.labels);
-  r.take("runs", s.runs);
-  r.take("epochs", t.epochs);
-  r.take("batch", t.batch);
-  r.take("lr", t.schedule.lr);
-  r.take("sched", kSchedules, t.schedule.kind);
-  take_optimizer(r, t.optimizer);
-  r.take("accumulate", t.accumulate);
-  take_group(r, s);
-  r.take("warmup", t.warmup_epochs);
-  r.take("label_smoothing", t.label_smoothing);
-  r.take("compute", kComputeTypes, t.compute);
-  r.take("best", kBestMetrics, s.best);
-  r.take("patience", s.patience);
-  r.take("calibrate", s.calibrate);
-  take_sampling(r, s.sampling);
-  take_augmentation(r, s);
-  r.take("val_split", s.val_split);
-  r.take("head", s.head);
-  r.take("freeze", s.freeze);
+  r.take("compute", kComputeTypes, s.trainer.compute);
   r.take("cut", s.cut);
   r.take("why", s.why);
   r.take("predicted", s.predicted);
-  r.take("feature_dtype", kFeatureTypes, s.feature_dtype);
-  r.take("reset_optimizer", s.reset_optimizer);
-  r.take("all_runs", s.all_runs);
-  r.take("damp", s.damp);
-  r.take("memory", s.memory);
-  r.take("disk", s.disk);
-  r.take("publish", s.publish);
-  r.take("promote", s.promote);
-  r.take("top_k", s.top_k);
-  r.take("only", kOnly, s.only);
-  r.take("dry_run", s.dry_run);
   r.take("task", s.task);
   r.take("collection", s.collection);
-  r.finish();
-  t.seed = s.seed;
+  if (s.kind == JobKind::kFinetune) {
+    take_finetune(r, s);
+  } else {
+    r.take("top_k", s.top_k);
+    r.take("only", kOnly, s.only);
+  }
+  r.take("dry_run", s.dry_run);
+  r.finish(name_of(s.kind));
+  s.trainer.seed = s.seed;
   validate(s);
   return s;
 }

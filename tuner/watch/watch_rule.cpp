@@ -43,14 +43,13 @@ void validate(const WatchRule& r) {
   demand(r.every_s > 0 && r.every_s <= kAges, "every_s", r.every_s, "above 0, to 1e9 seconds");
 }
 
-JobSpec job_of(Json json) {
+JobSpec job_of(const Json& json) {
   if (!json.is_object()) throw Error("rule: job ", json_text(json), " is no table");
   if (json.contains("model")) {
     throw Error(
         "rule: job names a model; it starts from the version in force, and before there is "
         "one from the rule's own 'model', a file");
   }
-  if (!json.contains("promote")) json["promote"] = "rule";
   JobSpec spec = parse_job_spec(json_text(json));
   if (spec.kind != JobKind::kFinetune) throw Error("rule: the job is to be a finetune");
   return spec;

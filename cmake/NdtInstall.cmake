@@ -29,8 +29,9 @@ install(FILES packaging/ndtrain-tuner.service packaging/ndtrain-member.service p
         DESTINATION lib/systemd/system)
 install(FILES packaging/ndtrain.sysusers DESTINATION lib/sysusers.d RENAME ndtrain.conf)
 install(FILES examples/plan_published.json packaging/tuner.env packaging/member.env packaging/pipestore.env
-        packaging/ndtrain-alerts.yml packaging/ndtrain-grafana.json
+        packaging/ndtrain-alerts.yml packaging/ndtrain-grafana.json packaging/cluster/ndtrain-kubernetes.yaml
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(PROGRAMS packaging/cluster/ndtrain.sbatch DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 configure_package_config_file(cmake/ndtrainConfig.cmake.in
   ${PROJECT_BINARY_DIR}/ndtrainConfig.cmake INSTALL_DESTINATION ${ndt_config}

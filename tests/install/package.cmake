@@ -25,7 +25,7 @@ set(wanted bin/ndtrain ${LIBDIR}/libndtrain.a ${LIBDIR}/cmake/ndtrain/ndtrainCon
   include/ndtrain/framework/graph/graph.h include/ndtrain/framework/runtime/backend_abi.h
   include/ndtrain/models/zoo.h share/doc/ndtrain/copyright share/doc/ndtrain/operations.md
   share/doc/ndtrain/examples/tuner.env share/doc/ndtrain/examples/member.env share/doc/ndtrain/examples/pipestore.env share/doc/ndtrain/examples/ndtrain-alerts.yml
-  share/doc/ndtrain/examples/ndtrain-grafana.json
+  share/doc/ndtrain/examples/ndtrain-grafana.json share/doc/ndtrain/examples/ndtrain.sbatch share/doc/ndtrain/examples/ndtrain-kubernetes.yaml
   lib/systemd/system/ndtrain-tuner.service lib/systemd/system/ndtrain-member.service lib/systemd/system/ndtrain-pipestore@.service
   lib/sysusers.d/ndtrain.conf share/man/man1/ndtrain.1 share/man/man1/ndtrain-train.1 share/man/man1/ndtrain-job-submit.1
   share/bash-completion/completions/ndtrain share/zsh/vendor-completions/_ndtrain)

@@ -23,6 +23,14 @@ LaunchOutcome shell(const std::string& command) {
   return outcome;
 }
 
+LaunchOutcome in_slurm(const std::string& environment, const std::string& words,
+                       const std::string& directory) {
+  const TemporaryDirectory own;
+  return shell("cd '" + directory + "' && " + environment + "timeout -k 5 120 '" +
+               source_path("/tests/support/slurm") + "' '" + own.path() + "/slurm' " + words +
+               " 2>&1 < /dev/null");
+}
+
 }  // namespace
 
 std::string why_no_srun() {
@@ -39,10 +47,12 @@ std::string why_no_srun() {
 }
 
 LaunchOutcome srun(const std::string& words, const std::string& directory) {
-  const TemporaryDirectory own;
-  return shell("cd '" + directory + "' && timeout -k 5 120 '" +
-               source_path("/tests/support/slurm") + "' '" + own.path() + "/slurm' " + words +
-               " 2>&1 < /dev/null");
+  return in_slurm("", words, directory);
+}
+
+LaunchOutcome sbatch(const std::string& words, const std::string& environment,
+                     const std::string& directory) {
+  return in_slurm("SBATCH=yes " + environment + " ", words, directory);
 }
 
 std::string why_no_mpirun() {

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cstdint>
 
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
+#include "framework/core/json_input.h"
 
 namespace ndtrain {
 namespace {
@@ -41,6 +43,9 @@ std::string checksummed(Json object, int indent) {
 }
 
 Json verified(std::string_view text) {
+  if (const Status s = check_json(text, INT64_MAX); !s.ok()) {
+    throw Error("is damaged: ", s.message(), "; put back a backup");
+  }
   Json value = try_parse_json(text);
   if (value.is_discarded()) throw Error("is damaged: it is not JSON; put back a backup");
   if (!value.is_object() || !has_checksum(value)) return value;

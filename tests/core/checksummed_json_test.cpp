@@ -27,5 +27,12 @@ TEST(ChecksummedJson, ATextWithoutAChecksumIsTakenAsItIs) {
   EXPECT_EQ(verified("[1]"), Json::array({1}));
 }
 
+// What is written of it, for the checksum, is written by calls in each other.
+TEST(ChecksummedJson, ATextThatIsTooDeepIsDamaged) {
+  const std::string text = R"({"checksum": "0", "a": )" + std::string(10'000'000, '[') +
+                           std::string(10'000'000, ']') + "}";
+  EXPECT_THROW((void)verified(text), Error);
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -8,6 +8,8 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "framework/core/json_cbor.h"
+
 namespace {
 
 std::atomic<size_t> g_allocated = 0;  // bytes that were asked for
@@ -88,6 +90,29 @@ TEST(JsonInput, BracketsInStringsAreNoDepth) {
 TEST(JsonInput, SaysWhatIsNoJson) {
   for (const char* bad : {"", "{", "{]", "nonsense", "\"\xff\"", "]", "1 2"}) {
     EXPECT_EQ(read_json(bad).status().code(), Code::kCorrupt) << bad;
+  }
+}
+
+TEST(JsonInput, CborIsReadAsDeepAsText) {
+  EXPECT_EQ(read_cbor(std::string_view("\xa1\x61\x61\x82\x01\xf6", 6)).or_throw(),
+            Json({{"a", {1, nullptr}}}));
+  const auto arrays = [](int depth) {
+    return std::string(static_cast<size_t>(depth), '\x81') + '\x01';
+  };
+  EXPECT_TRUE(read_cbor(arrays(limits::kJsonDepth)).ok());
+  const std::string objects = [] {
+    std::string all;
+    for (int i = 0; i <= limits::kJsonDepth; ++i) all += "\xa1\x61\x61";
+    return all + '\x01';
+  }();
+  // The parser would call itself so often that no stack is enough.
+  for (const std::string& deep : {arrays(limits::kJsonDepth + 1), objects, arrays(10'000'000)}) {
+    const Status s = read_cbor(deep).status();
+    EXPECT_EQ(s.code(), Code::kTooLarge);
+    EXPECT_THAT(s.message(), HasSubstr("more than 32"));
+  }
+  for (const char* bad : {"", "\x81", "\xff", "\x1c"}) {
+    EXPECT_EQ(read_cbor(bad).status().code(), Code::kCorrupt) << bad;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
+#include "framework/core/json_cbor.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "framework/core/text.h"
@@ -169,7 +170,7 @@ Result<std::optional<SavedManifest>> JobFiles::load_manifest() const {
   if (!bytes.ok()) return bytes.status();
   if (!*bytes) return std::optional<SavedManifest>();
   try {
-    return std::optional(manifest_from(Json::from_cbor(**bytes)));
+    return std::optional(manifest_from(read_cbor(**bytes).or_throw()));
   } catch (const std::exception& e) {
     return corrupt(file(kManifest), e);
   }
@@ -189,7 +190,7 @@ Result<std::optional<MixedNumerics::First>> JobFiles::load_first() const {
   if (!bytes.ok()) return bytes.status();
   if (!*bytes) return std::optional<MixedNumerics::First>();
   try {
-    const Json json = Json::from_cbor(**bytes);
+    const Json json = read_cbor(**bytes).or_throw();
     const auto& sample = json.at("sample").get_binary();
     return std::optional(MixedNumerics::First{json.at("store"), json.at("numerics"),
                                               std::string(sample.begin(), sample.end())});

@@ -8,7 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "framework/core/error.h"
 #include "framework/core/json.h"
+#include "framework/core/memory.h"
 
 namespace ndtrain {
 namespace {
@@ -40,11 +42,20 @@ RankGroup these_or_all(const Communicator& communicator, const RankGroup& these)
 // How many bytes follow, as it travels.
 using SizeWords = std::array<float, sizeof(uint64_t) / sizeof(float)>;
 
+// Of so many bytes, as a rank says: it may say anything.
+size_t floats_of(uint64_t bytes) {
+  const auto most = static_cast<uint64_t>(usable_memory());
+  if (bytes > most) {
+    throw Error("a rank announces ", bytes, " bytes; this process may use ", most);
+  }
+  return (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
 std::string broadcast_bytes(Communicator& communicator, int root, const RankGroup& among,
                             const SizeWords& words, const std::string& bytes) {
   const auto size = std::bit_cast<uint64_t>(words);
   if (size == 0) return "";
-  std::vector<float> memory((size + sizeof(float) - 1) / sizeof(float));
+  std::vector<float> memory(floats_of(size));
   if (communicator.rank() == root) std::memcpy(memory.data(), bytes.data(), bytes.size());
   carry_out(communicator, of_memory(root, among, memory));
   return {reinterpret_cast<const char*>(memory.data()), size};
@@ -99,7 +110,7 @@ std::vector<std::string> gather(Communicator& communicator, const std::string& o
   carry_out(communicator, std::move(op));
   op = {.kind = CommOp::Kind::kAllGather, .group = among, .name = "bytes", .part_begin = {0}};
   for (const SizeWords& size : sizes) {
-    const auto floats = (std::bit_cast<uint64_t>(size) + sizeof(float) - 1) / sizeof(float);
+    const size_t floats = floats_of(std::bit_cast<uint64_t>(size));
     op.part_begin.push_back(op.part_begin.back() + static_cast<int64_t>(floats));
   }
   std::vector<float> memory(static_cast<size_t>(op.part_begin.back()));

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
 #include "tests/comm/rank_threads.h"
 #include "tests/graph/model_builder.h"
 
@@ -18,6 +23,35 @@ TEST(BetweenRanks, ABroadcastGivesTheBytesOfItsRootWhateverTheyAre) {
     run_ranks(3, [&](Communicator& comm) {
       const bool root = comm.rank() == 2;
       EXPECT_EQ(broadcast(comm, 2, root ? bytes : "something else"), bytes);
+      barrier(comm);
+    });
+  }
+}
+
+// Bytes that a rank announces are asked of the system before they come.
+TEST(BetweenRanks, MoreBytesThanThereCanBeAreRefused) {
+  const auto announced = [](Communicator& comm, CommOp::Kind kind, uint64_t bytes) {
+    auto words = std::bit_cast<std::array<float, 2>>(bytes);
+    std::vector<float> data(words.begin(), words.end());
+    if (kind == CommOp::Kind::kAllGather) data.resize(2 * words.size());
+    CommOp op{.kind = kind, .group = comm.members(), .name = "sizes"};
+    op.data = data;
+    op.root = 0;
+    const Communicator::Op id = comm.enqueue(std::move(op));
+    comm.release(id);
+    comm.wait(id);
+  };
+  for (const uint64_t bytes : {uint64_t{1} << 50, uint64_t{1} << 63, UINT64_MAX - 1}) {
+    SCOPED_TRACE(bytes);
+    const auto refused = ::testing::HasSubstr("a rank announces " + std::to_string(bytes));
+    run_ranks(2, [&](Communicator& comm) {
+      if (comm.rank() == 0) {
+        announced(comm, CommOp::Kind::kBroadcast, bytes);
+        announced(comm, CommOp::Kind::kAllGather, bytes);
+      } else {
+        EXPECT_THAT(testing::error_of([&] { (void)broadcast(comm, 0, ""); }), refused);
+        EXPECT_THAT(testing::error_of([&] { (void)gather(comm, ""); }), refused);
+      }
       barrier(comm);
     });
   }

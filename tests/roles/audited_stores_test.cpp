@@ -37,6 +37,17 @@ class AuditedStores : public testing::HostileStoreTest {
     }
     return {};
   }
+  // The one line of the audit log about a store.
+  static nlohmann::json drain_in(const nlohmann::json& lines) {
+    nlohmann::json drain;
+    for (const nlohmann::json& line : lines) {
+      if (line.at("what") != "store") continue;
+      EXPECT_TRUE(drain.is_null()) << line;
+      drain = line;
+    }
+    EXPECT_FALSE(drain.is_null()) << lines;
+    return drain;
+  }
   nlohmann::json spec_of(const HttpClient& tuner) const {
     const std::string file = real_fs().read(at("base.onnx")).or_throw();
     const std::string model = to_hex(sha256(file));
@@ -115,6 +126,15 @@ TEST_F(AuditedStores, OneWhoseFeaturesAreNotThoseOfOthersIsDrainedAndTheJobBegin
     EXPECT_EQ(store_named(tuner, "a").at("wrong_features"), "");
     EXPECT_THAT(tuner.get("/metrics").or_throw().body,
                 HasSubstr(R"(ndtrain_store_features_wrong{store="evil"} 1)"));
+
+    const nlohmann::json line = drain_in(ask(tuner.get("/audit")));
+    EXPECT_EQ(line.at("who"), "job 1");
+    EXPECT_EQ(line.at("request"), "POST /stores/evil/drain");
+    const nlohmann::json asked = nlohmann::json::parse(line.at("asked").get<std::string>());
+    EXPECT_EQ(asked.at("why"), drained.at("wrong_features"));
+    const std::string photo = asked.at("photo");
+    EXPECT_EQ(photo.size(), 2 * sizeof(Digest));
+    EXPECT_THAT(why, HasSubstr("of photo " + photo.substr(0, 12) + ": they differ by"));
 
     (void)ask(tuner.post("/jobs/1/resume", R"({"stores": ["a", "b"]})"));
     await([&] { return job(tuner).at("state") == "done"; });

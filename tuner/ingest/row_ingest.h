@@ -83,6 +83,7 @@ class RowIngest {
   };
   struct WrongRows {
     std::optional<std::string> store;  // that made them, where it is known
+    Digest photo{};                    // of which they were
     std::string why;
   };
   struct Actions {

@@ -70,13 +70,13 @@ void RowIngest::tell_finding(bool last, Actions& a) {
   const std::vector<std::string> names = stores();
   const std::string& wrong = names.at(f->store.value_or(f->a));
   const std::string& other = names.at(wrong == names.at(f->a) ? f->b : f->a);
+  const Digest& photo = manifest_->entry(f->photo).digest;
   const std::string what = fmt::format(
       "store {} makes other features than store {} of photo {}: they differ by {:.2g} of their "
       "standard deviation, {:g} may be",
-      wrong, other, to_hex(manifest_->entry(f->photo).digest).substr(0, 12), f->difference,
-      FeatureAudit::kTolerance);
+      wrong, other, to_hex(photo).substr(0, 12), f->difference, FeatureAudit::kTolerance);
   const uint64_t job = rules_.job.job();
-  a.wrong = WrongRows{.store = std::nullopt, .why = what};
+  a.wrong = WrongRows{.store = std::nullopt, .photo = photo, .why = what};
   if (f->store) {
     a.wrong->store = wrong;
     a.failed = fmt::format(

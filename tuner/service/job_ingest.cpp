@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "framework/core/json.h"
+#include "framework/core/log.h"
 #include "ndp/wire/digests.h"
 #include "tuner/service/job_rows.h"
 
@@ -157,7 +159,7 @@ void JobIngest::apply(const ActivePtr& job, const std::string& store, RowIngest:
   }
   for (auto& [name, message] : a.send) send(job, name, std::move(message));
   if (a.wrong) ports_.records.at(job->id).wrong_rows = true;
-  if (a.wrong && a.wrong->store) ports_.stores.distrust(*a.wrong->store, a.wrong->why);
+  if (a.wrong && a.wrong->store) distrust(job->id, *a.wrong);
   if (a.failed) ports_.control.fail(job, *a.failed);
   if (a.wrong && a.wrong->store) drained(*a.wrong->store);  // in other jobs, too
   if (a.failed) return;
@@ -168,6 +170,21 @@ void JobIngest::apply(const ActivePtr& job, const std::string& store, RowIngest:
   if (job->over) return;
   keep_rows(job);
   ports_.control.work_on_runs(job);
+}
+
+// Drained even where the audit log cannot say so: nothing is to be trained on its features.
+void JobIngest::distrust(uint64_t job, const RowIngest::WrongRows& wrong) {
+  if (ports_.audit) {
+    const Status s = ports_.audit->add(
+        {.who = "job " + std::to_string(job),
+         .address = ports_.stores.who(*wrong.store).peer,
+         .what = "store",
+         .request = "POST /stores/" + *wrong.store + "/drain",
+         .asked = json_text(Json({{"photo", to_hex(wrong.photo)}, {"why", wrong.why}}))});
+    if (!s.ok())
+      log::error("the audit log does not say that {} is drained: {}", *wrong.store, s.message());
+  }
+  ports_.stores.distrust(*wrong.store, wrong.why);
 }
 
 // A photo in the trash is not shown, whatever is wrong with it. A list that is damaged is lost.

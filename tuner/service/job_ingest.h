@@ -11,6 +11,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/core/lanes.h"
+#include "ndp/http/audit.h"
 #include "tuner/jobs/job_records.h"
 #include "tuner/service/active_job.h"
 #include "tuner/service/photo_holders.h"
@@ -46,7 +47,8 @@ class JobIngest {
     PhotoHolders& holders;
     const PhotoTrash& trash;
     JobControl& control;
-    uint64_t audit_seed = 0;  // of FeatureAudit; stores do not know it
+    AuditLog* audit = nullptr;  // of stores that are drained since their features are wrong
+    uint64_t audit_seed = 0;    // of FeatureAudit; stores do not know it
   };
   explicit JobIngest(const Ports& ports) : ports_(ports) {}
 
@@ -70,6 +72,7 @@ class JobIngest {
   void arrive(const ActivePtr& job, const std::string& store);
   std::string admit(const ActivePtr& job, const RowIngest::Inventory& inventory);
   void open_sink(const ActivePtr& job);
+  void distrust(uint64_t job, const RowIngest::WrongRows& wrong);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
   void send(const ActivePtr& job, const std::string& store, wire::ToStore message);
   void apply(const ActivePtr& job, const std::string& store, RowIngest::Actions actions);

@@ -44,6 +44,7 @@ JobRunner::JobRunner(const Ports& ports)
                .holders = ports.holders,
                .trash = ports.trash,
                .control = *this,
+               .audit = ports.audit,
                .audit_seed = ports.audit_seed}) {}
 
 std::vector<ActivePtr> JobRunner::in_progress() const {

@@ -42,7 +42,8 @@ class JobRunner final : JobControl {
     const PhotoTrash& trash;
     ModelDistribution& models;
     const Versions& versions;
-    uint64_t audit_seed = 0;  // as JobIngest::Ports has it
+    AuditLog* audit = nullptr;  // both as JobIngest::Ports has them
+    uint64_t audit_seed = 0;
   };
   explicit JobRunner(const Ports& ports);
 

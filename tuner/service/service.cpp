@@ -80,6 +80,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                .trash = trash_,
                .models = models_,
                .versions = setting.versions,
+               .audit = setting.audit,
                .audit_seed = setting.audit_seed}),
       queue_({.clock = setting.clock,
               .records = records_,

@@ -10,6 +10,7 @@
 #include "framework/core/publish.h"
 #include "ndp/pipestore/daemon.h"
 #include "ndp/wire/state_directory.h"
+#include "ndp/wire/tuner_identity.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -18,13 +19,10 @@ namespace {
 
 constexpr char kState[] = "state.json";
 
-// So much larger than the saved one, and than any that an earlier copy has counted up to since it
-// was restored (it counts its starts), that stores which met those follow the restored Tuner.
-constexpr int kTermsPerSecondBits = 20;
-
+// So large that stores which met the Tuner that was saved, or a copy of it, follow the restored
+// one.
 uint64_t term_after(uint64_t saved, int64_t unix_seconds) {
-  const auto now = static_cast<uint64_t>(std::max<int64_t>(unix_seconds, 0));
-  return std::max(saved + kTermsOfRestore, now << kTermsPerSecondBits);
+  return std::max(saved + kTermsOfRestore, term_of_time(unix_seconds));
 }
 
 void raise_term(Fs& fs, const std::string& path, int64_t now) {

@@ -32,10 +32,12 @@ bool names_store(std::string_view name) {
          is_store_name(name.substr(0, name.size() - process.size() - 1));
 }
 
-StoreSession::StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed)
+StoreSession::StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed,
+                           std::function<int64_t()> unix_seconds)
     : hello_(std::move(hello)),
       known_(std::move(known)),
       rng_(seed, "store session"),
+      unix_seconds_(std::move(unix_seconds)),
       liveness_(kHeartbeat, Time(0)) {
   for (uint32_t p : kProtocols) hello_.add_protocols(p);
 }
@@ -117,6 +119,9 @@ StoreSession::Actions StoreSession::welcome(Time now, const wire::ToStore& messa
   }
   const TunerIdentity met{w.tuner(), message.term(), w.start()};
   if (is_twin(known_, met)) return end(now, "refused: " + refusal_of_twin(met.term), false);
+  if (unix_seconds_ && is_beyond(known_, met, unix_seconds_())) {
+    return end(now, "refused: " + refusal_of_term(met.term), false);
+  }
   Actions a;
   if (met != known_) a.remember = known_ = met;
   state_ = State::kOpen;

@@ -3,6 +3,7 @@
 // what happened and when (on a monotonic clock). One thread.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -32,8 +33,10 @@ class StoreSession {
     std::string note;      // for people: why a session ended, or that one began
   };
 
-  // `hello` but for what is known of the Tuner. `seed` spreads the stores' retries.
-  StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed);
+  // `hello` but for what is known of the Tuner. `seed` spreads the stores' retries. `unix_seconds`
+  // tells the time, by which a term can be too large; null: none is.
+  StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed,
+               std::function<int64_t()> unix_seconds = {});
 
   Actions tick(Time now);
   Actions opened(Time now);
@@ -67,6 +70,7 @@ class StoreSession {
   wire::Hello hello_;
   TunerIdentity known_;  // the newest, kept on the store's disk
   Rng rng_;
+  std::function<int64_t()> unix_seconds_;
   State state_ = State::kWaiting;
   Time retry_at_{0}, retry_ = kFirstRetry;
   Liveness liveness_;

@@ -11,7 +11,8 @@ namespace ndtrain::ndp {
 TunerConnection::TunerConnection(Ports ports, wire::Hello hello, uint64_t seed, TunerEvents& events)
     : ports_(std::move(ports)),
       events_(events),
-      session_(std::move(hello), ports_.state.known_tuner().or_throw(), seed) {}
+      session_(std::move(hello), ports_.state.known_tuner().or_throw(), seed,
+               [&clock = ports_.clock] { return clock.unix_seconds(); }) {}
 
 void TunerConnection::handle(LinkEvent<wire::ToStore> event) {
   if (event.link != link_id_) return;  // of a link that was given up

@@ -22,6 +22,18 @@ inline constexpr uint64_t kTermsOfRestore = 4096;
 // backup since, or is another one.
 bool is_behind(const TunerIdentity& known, const TunerIdentity& met);
 
+// A restored Tuner's term is at least that of the time, too: larger than any that an earlier copy
+// has counted up to since it was restored, as long as it is started less than a million times a
+// second.
+uint64_t term_of_time(int64_t unix_seconds);
+
+// Whether no Tuner has come to the term of `met` by now: it has not been counted up to from the one
+// that a store knows, and is above that of the time by more than kClocksDiffer. A store that
+// followed it could not follow another any more.
+inline constexpr int64_t kClocksDiffer = 3600;  // seconds
+bool is_beyond(const TunerIdentity& known, const TunerIdentity& met, int64_t unix_seconds);
+std::string refusal_of_term(uint64_t term);  // for people
+
 // Whether `met` is another Tuner than the one a store knows, of the very same term.
 bool is_twin(const TunerIdentity& known, const TunerIdentity& met);
 

@@ -199,6 +199,12 @@ void HostileTuner::greet_wrongly() {
   });
   expect_end("an old Tuner answers: its term is 7",
              [](EvilTuner& evil) { evil.greet([](wire::ToStore& m) { m.set_term(7); }); });
+  // What it would follow it could not leave any more.
+  expect_end("ToStore.term is 9223372036854775808", [](EvilTuner& evil) {
+    evil.greet([](wire::ToStore& m) { m.set_term(uint64_t{1} << 63); });
+  });
+  expect_end("refused: the Tuner's term is 9223372036854775807, which no Tuner",
+             [](auto& evil) { evil.greet([](wire::ToStore& m) { m.set_term(INT64_MAX); }); });
 }
 
 void HostileTuner::speak_wrongly() {

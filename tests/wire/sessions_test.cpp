@@ -298,13 +298,31 @@ TEST(StoreSession, LearnsTheStartOfATunerWhoseTermItKnowsFromAnEarlierProgram) {
   EXPECT_TRUE(s.open());
 }
 
-TEST(TunerIdentity, IsBehindWhenItWasRestoredOrIsAnother) {
-  const TunerIdentity known{"tuner", 5, 11};
-  EXPECT_FALSE(is_behind({}, {"tuner", kTermsOfRestore + 5, 1})) << "none is known";
-  EXPECT_FALSE(is_behind(known, {"tuner", 6, 12}));
-  EXPECT_FALSE(is_behind(known, {"tuner", 4 + kTermsOfRestore, 12})) << "it was started often";
-  EXPECT_TRUE(is_behind(known, {"tuner", 5 + kTermsOfRestore, 12}));
-  EXPECT_TRUE(is_behind(known, {"another", 1, 12}));
+constexpr int64_t kToday = 1'764'288'000;  // Unix seconds
+
+// What it would follow it could not leave any more.
+TEST(StoreSession, FollowsNoTermThatNoTunerHasComeTo) {
+  StoreSession s(hello("a"), {"tuner", 5, 11}, 1, [] { return kToday; });
+  (void)s.tick(seconds(0));
+  (void)s.opened(seconds(0));
+  const auto refused = s.message(seconds(1), welcome(uint64_t{1} << 62));
+  EXPECT_TRUE(refused.close);
+  EXPECT_FALSE(refused.remember);
+  EXPECT_EQ(refused.note.find("refused: the Tuner's term is 4611686018427387904, which no Tuner"),
+            0U)
+      << refused.note;
+  EXPECT_TRUE(s.tick(s.next()).dial);
+  (void)s.opened(s.next());
+  EXPECT_EQ(s.message(s.next(), welcome(6)).remember, (TunerIdentity{"tuner", 6, 0}));
+  EXPECT_TRUE(s.open()) << "the Tuner itself";
+}
+
+TEST(StoreSession, FollowsATunerThatWasRestored) {
+  StoreSession s(hello("a"), {"tuner", 5, 11}, 1, [] { return kToday; });
+  (void)s.tick(seconds(0));
+  (void)s.opened(seconds(0));
+  (void)s.message(seconds(1), welcome(term_of_time(kToday)));
+  EXPECT_TRUE(s.open());
 }
 
 TEST(StoreSession, SaysWhichTunerItHasSeen) {

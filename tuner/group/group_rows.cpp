@@ -1,6 +1,7 @@
 #include "tuner/group/group_rows.h"
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "framework/core/coding.h"
@@ -16,7 +17,30 @@ namespace {
 // A row in a description: the photo's digest, its label, and what RowWeights have of it.
 constexpr size_t kEntry = sizeof(Digest) + sizeof(int64_t) + 2 * sizeof(double);
 
+double weight_at(const std::byte* at, size_t row) {
+  const auto weight = std::bit_cast<double>(load_le<uint64_t>(at));
+  if (weight >= 0 && std::isfinite(weight)) return weight;
+  throw Error("row ", row, " of the Tuner has a weight of ", weight);
+}
+
 }  // namespace
+
+DescribedRows described_rows(std::string_view description) {
+  if (description.size() % kEntry != 0) throw Error("the Tuner's list of rows is damaged");
+  const size_t n = description.size() / kEntry;
+  DescribedRows rows{.photos = std::vector<Digest>(n)};
+  const auto* from = reinterpret_cast<const std::byte*>(description.data());
+  for (size_t i = 0; i < n; ++i, from += kEntry) {
+    std::memcpy(rows.photos[i].data(), from, sizeof(Digest));
+    const std::byte* at = from + sizeof(Digest);
+    rows.labels.push_back(load_le<int64_t>(at));
+    if (rows.labels[i] < 0) throw Error("row ", i, " of the Tuner has label ", rows.labels[i]);
+    at += sizeof(int64_t);
+    rows.weights.loss.push_back(weight_at(at, i));
+    rows.weights.draw.push_back(weight_at(at + sizeof(double), i));
+  }
+  return rows;
+}
 
 std::unique_ptr<Dataset> as_trained(std::unique_ptr<Dataset> rows, const RowWeights& weights,
                                     const JobSpec& spec, const SpoolDataset::Epoch& epoch) {
@@ -59,24 +83,12 @@ MemberRows::MemberRows(Spool& spool, const JobSpec& spec, std::vector<TensorType
 
 void MemberRows::take(const std::string& description) {
   if (description == description_) return;
-  if (description.size() % kEntry != 0) throw Error("the Tuner's list of rows is damaged");
-  std::vector<Digest> photos(description.size() / kEntry);
-  std::vector<int64_t> labels(photos.size());
-  RowWeights weights{.loss = std::vector<double>(photos.size())};
-  const auto* from = reinterpret_cast<const std::byte*>(description.data());
-  for (size_t i = 0; i < photos.size(); ++i, from += kEntry) {
-    std::memcpy(photos[i].data(), from, sizeof(Digest));
-    const std::byte* at = from + sizeof(Digest);
-    labels[i] = load_le<int64_t>(at);
-    at += sizeof(int64_t);
-    weights.loss[i] = std::bit_cast<double>(load_le<uint64_t>(at));
-    if (spec_.sampling.draws())
-      weights.draw.push_back(std::bit_cast<double>(load_le<uint64_t>(at + sizeof(double))));
-  }
-  auto data = std::make_unique<SpoolDataset>(spool_, std::move(photos), std::move(labels),
+  DescribedRows rows = described_rows(description);
+  if (!spec_.sampling.draws()) rows.weights.draw.clear();
+  auto data = std::make_unique<SpoolDataset>(spool_, std::move(rows.photos), std::move(rows.labels),
                                              row_types_, epoch_);
   data_ = data.get();
-  trained_ = as_trained(std::move(data), weights, spec_, epoch_);
+  trained_ = as_trained(std::move(data), rows.weights, spec_, epoch_);
   description_ = description;
 }
 

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/parallel/led_training.h"
@@ -18,6 +19,15 @@ using namespace ndp;
 struct RowWeights {
   std::vector<double> loss = {}, draw = {};
 };
+
+// Which rows there are, as LeaderRows describes them to the members.
+struct DescribedRows {
+  std::vector<Digest> photos;
+  std::vector<int64_t> labels;
+  RowWeights weights;  // both of each row
+};
+// Untrusted. Throws Error: it is damaged, a label is below 0, or a weight is no number from 0 on.
+DescribedRows described_rows(std::string_view description);
 
 // Rows as a job trains on them: weighed and drawn, and mixed as `spec` says, each with what is in
 // its shard, so that who has the rows of a shard alone trains on what others do. `epoch`: the

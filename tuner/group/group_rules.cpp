@@ -7,6 +7,7 @@
 #include "framework/comm/stream_transport.h"
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
+#include "framework/core/json_input.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "ndp/engine/numerics.h"
@@ -16,6 +17,12 @@
 
 namespace ndtrain::tuner {
 using namespace ndp;
+
+namespace {
+
+constexpr int64_t kRulesBytes = int64_t{64} << 20;  // parameters of a model have names
+
+}  // namespace
 
 std::string group_numerics(Devices& devices) { return feature_numerics(devices.get(true)); }
 
@@ -28,27 +35,32 @@ void check_group_device(Devices& devices, const JobSpec& spec) {
               "powersgd");
 }
 
+std::string rules_text(const GroupRules& rules) {
+  return json_text({{"spec", rules.spec.text()},
+                    {"trainable", rules.trainable},
+                    {"compute", name_of(rules.compute)},
+                    {"rows", to_hex(rules.rows)}});
+}
+
+GroupRules parse_rules(std::string_view text) try {
+  const Json said = read_json(text, kRulesBytes).or_throw();
+  return {.spec = parse_job_spec(said.at("spec").get<std::string>()),
+          .trainable = said.at("trainable").get<std::vector<std::string>>(),
+          .compute = dtype_named(said.at("compute").get<std::string>()),
+          .rows = digest_from_hex(said.at("rows").get<std::string>())};
+} catch (const std::exception& e) {
+  throw Error("what the Tuner says of the training is damaged: ", e.what());
+}
+
 GroupRules share_rules(Communicator& ranks, const GroupRules& rules) {
   check_same(ranks, {{"program, processor and plugin", rules.numerics}});
   const bool leads = ranks.rank() == 0;
-  Json j;
-  if (leads) {
-    j = {{"spec", rules.spec.text()},
-         {"trainable", rules.trainable},
-         {"compute", name_of(rules.compute)},
-         {"rows", to_hex(rules.rows)}};
-  }
-  const std::string text = broadcast(ranks, 0, leads ? json_text(j) : "");
+  const std::string text = broadcast(ranks, 0, leads ? rules_text(rules) : "");
   std::string head = broadcast(ranks, 0, leads ? rules.head : "");
   if (leads) return rules;
-  const Json said = try_parse_json(text);
-  if (!said.is_object()) throw Error("what the Tuner says of the training is no JSON");
-  GroupRules all{.spec = parse_job_spec(said.at("spec").get<std::string>()),
-                 .head = std::move(head),
-                 .rows = digest_from_hex(said.at("rows").get<std::string>()),
-                 .numerics = rules.numerics};
-  said.at("trainable").get_to(all.trainable);
-  all.compute = dtype_named(said.at("compute").get<std::string>());
+  GroupRules all = parse_rules(text);
+  all.head = std::move(head);
+  all.numerics = rules.numerics;
   return all;
 }
 

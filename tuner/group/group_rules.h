@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/clock.h"
@@ -36,6 +37,11 @@ std::string group_numerics(Devices& devices);
 // Throws Error where the program's device has memory of its own, and the job's exchange is not one
 // over slow links, which are staged in memory of the host (host_staged_sync.h).
 void check_group_device(Devices& devices, const JobSpec& spec);
+
+// What rank 0 says of these, but for the head and its numerics, and what that was. Untrusted:
+// throws Error.
+std::string rules_text(const GroupRules& rules);
+GroupRules parse_rules(std::string_view text);
 
 // Collective. What rank 0 gives, to all, of which the others give their numerics alone; Error on
 // all where these differ. RankLost.

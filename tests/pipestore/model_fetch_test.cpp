@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
+#include <string>
 
 #include "framework/core/publish.h"
 #include "framework/testing/memory_fs.h"
@@ -102,6 +104,37 @@ TEST_F(ModelFetchTest, AChainOfDeltasEndsOnTheModelAndLeavesNoDelta) {
   EXPECT_TRUE(here(c_));
   EXPECT_EQ(blobs_.list().size(), 3U);
   EXPECT_EQ(sent_.size(), 3U);
+}
+
+TEST_F(ModelFetchTest, AWayOfMoreStepsThanThereMayBeIsNotGone) {
+  hold(a_);
+  for (const int steps : {ModelFetch::kSteps, ModelFetch::kSteps + 1}) {
+    fetch_.session_over();
+    want(c_);
+    wire::Way w;
+    w.set_sha256(bytes_of(sha256(c_)));
+    std::string base = bytes_of(sha256(a_));
+    for (int i = 1; i <= steps; ++i) {
+      wire::Way::Step& s = *w.add_steps();
+      s.set_delta(bytes_of(sha256("delta " + std::to_string(i))));
+      s.set_base(base);
+      base = bytes_of(i < steps ? sha256("model " + std::to_string(i)) : sha256(c_));
+      s.set_result(base);
+    }
+    fetch_.way(w);
+    const bool gone = steps == ModelFetch::kSteps;
+    EXPECT_EQ(asked().sha256(), bytes_of(gone ? sha256("delta 1") : sha256(c_)));
+    EXPECT_EQ(asked().failure(), gone ? "" : "a way that does not lead there");
+  }
+}
+
+TEST_F(ModelFetchTest, ItSaysOfSoManyModelsThatItHoldsThem) {
+  for (size_t n = 1; n <= ModelFetch::kHeld + 1; ++n) {
+    hold("model " + std::to_string(n));
+    fetch_.session_over();
+    want(c_);
+    EXPECT_EQ(asked().held_size(), static_cast<int>(std::min(n, ModelFetch::kHeld)));
+  }
 }
 
 TEST_F(ModelFetchTest, WhatWasMadeInAFormerSessionIsNotMadeAgain) {

@@ -62,6 +62,21 @@ TEST(FeatureAudit, DrawsAFewPhotosOfEachStoreThatAnotherHoldsToo) {
   EXPECT_NE(asked_of(other, 3).at(0), asked.at(0)) << "stores cannot know which";
 }
 
+// Rows of an early cut are large, and all of a photo's are held until they are compared.
+TEST(FeatureAudit, DrawsFewerPhotosWhereTheirRowsWouldTakeMuchMemory) {
+  const Manifest m = shared_manifest({claims(0, 60), claims(0, 60)});
+  const auto drawn = [&](int64_t bytes) {
+    FeatureAudit audit(m, {.features = {{DType::kU8, Shape({1, bytes})}}, .seed = 1},
+                       std::vector<bool>(m.size(), true));
+    return asked_of(audit, 2).at(0).size();
+  };
+  const auto half = static_cast<int64_t>(FeatureAudit::kHeldBytes / FeatureAudit::kAskers / 2);
+  EXPECT_GT(drawn(1), 2U);
+  EXPECT_EQ(drawn(half), 2U);
+  EXPECT_EQ(drawn(half + 1), 1U);
+  EXPECT_EQ(drawn(2 * half + 2), 0U) << "not one";
+}
+
 TEST(FeatureAudit, DrawsNoPhotoWhoseRowIsThere) {
   const Manifest m = shared_manifest({claims(0, 60), claims(0, 60)});
   FeatureAudit audit(m, {.features = kEightBytes}, std::vector<bool>(m.size(), false));

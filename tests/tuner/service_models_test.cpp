@@ -1,6 +1,8 @@
 // Versions and how they get to stores, as the Tuner sees it.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "ndp/wire/digests.h"
 #include "tests/deltas/some_model.h"
 #include "tests/tuner/service_fixture.h"
@@ -130,6 +132,29 @@ TEST_F(ServiceModelsTest, AStoreThatHoldsNothingOrCouldNotUseADeltaGetsTheFile) 
   EXPECT_TRUE(ask(1, b.head, {sha256("foreign")}).has_model_part());
   EXPECT_TRUE(ask(1, b.head, {a.head}, "a damaged delta").has_model_part());
   EXPECT_TRUE(ask(1, b.head, {a.head}).has_way());
+}
+
+// While the Tuner makes a delta, which others wait for too.
+TEST_F(ServiceModelsTest, AStoreMayAskEightTimesWithoutWaitingForAnAnswer) {
+  const PublishedModel a = publish(1), b = publish(2), c = publish(3);
+  greet(1, "a");
+  greet(2, "b");
+  const auto is_here = [&](const std::string& store) {
+    return std::ranges::any_of(service_.stores(),
+                               [&](const auto& s) { return s.name == store && s.here; });
+  };
+  wire::FromStore m;
+  m.mutable_model_wanted()->set_sha256(bytes_of(c.head));
+  m.mutable_model_wanted()->add_held(bytes_of(a.head));
+  for (int i = 0; i < 8; ++i) say(1, m);
+  say(2, m);
+  EXPECT_TRUE(is_here("a"));
+  say(1, m);
+  EXPECT_FALSE(is_here("a")) << "nine times";
+  EXPECT_TRUE(is_here("b"));
+  lanes_.run();
+  EXPECT_EQ(links_.sent.back().first, 2U);
+  EXPECT_TRUE(links_.sent.back().second.has_way()) << "who asked beside it is answered";
 }
 
 TEST_F(ServiceModelsTest, AStoreThatLeftIsNotAnswered) {

@@ -22,12 +22,14 @@ struct FuzzTarget {
 
 // Each of these is a file of targets/.
 std::vector<FuzzTarget> onnx_targets();
-std::vector<FuzzTarget> photo_targets();
+std::vector<FuzzTarget> photo_targets();     // and what is known of them
 std::vector<FuzzTarget> training_targets();  // checkpoints, deltas, what ranks send each other
 std::vector<FuzzTarget> plan_targets();
 std::vector<FuzzTarget> store_targets();  // files of a PipeStore
 std::vector<FuzzTarget> tuner_targets();  // files of a Tuner, what clients and operators give it
 std::vector<FuzzTarget> wire_targets();   // messages, HTTP
+std::vector<FuzzTarget> job_targets();    // what a Tuner keeps of a job
+std::vector<FuzzTarget> group_targets();  // what Tuners say to each other, and ranks
 
 std::vector<FuzzTarget> all_targets();
 

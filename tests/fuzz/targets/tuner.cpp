@@ -10,6 +10,7 @@
 #include "tuner/jobs/job_spec.h"
 #include "tuner/models/versions.h"
 #include "tuner/service/deletion_log.h"
+#include "tuner/service/known_stores.h"
 #include "tuner/service/trash_log.h"
 #include "tuner/watch/watch_rule.h"
 
@@ -108,6 +109,20 @@ std::vector<std::string> trash() {
   return {fs.read(join(kDirectory, "trash")).or_throw()};
 }
 
+bool read_known_stores(std::string_view input) {
+  MemoryFs fs;
+  support::write_file(fs, join(kDirectory, "stores.json"), input);
+  return !KnownStores(fs, kDirectory).all().empty();
+}
+std::vector<std::string> known_stores() {
+  MemoryFs fs;
+  fs.make_directories(kDirectory).or_throw();
+  KnownStores stores(fs, kDirectory);
+  stores.put("attic", {.photos = 3, .link = {.up = 1e8, .down = 9e7, .measured = 7}}).or_throw();
+  Json state = verified(fs.read(join(kDirectory, "stores.json")).or_throw());
+  return {state.dump()};
+}
+
 }  // namespace
 
 std::vector<FuzzTarget> tuner_targets() {
@@ -121,7 +136,8 @@ std::vector<FuzzTarget> tuner_targets() {
           {"labels_json", read_array, json},
           {"versions", read_versions, versions},
           {"deletions", read_deletions, deletions},
-          {"trash", read_trash, trash}};
+          {"trash", read_trash, trash},
+          {"known_stores", read_known_stores, known_stores}};
 }
 
 }  // namespace ndtrain::fuzz

@@ -4,6 +4,7 @@
 #include "ndp/http/form_data.h"
 #include "ndp/http/http_message.h"
 #include "ndp/wire/message_limits.h"
+#include "ndp/wire/numbers.h"
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/store_session.h"
 #include "ndp/wire/tuner_sessions.h"
@@ -47,10 +48,10 @@ wire::Hello hello() {
   return h;
 }
 
-// Whether a store has got a session by it.
-bool read_as_tuner(std::string_view input) {
+// Whether a store, or a member, has got a session by it.
+bool read_by_sessions(LinkRole of, std::string_view input) {
   constexpr LinkId kLink = 1;
-  TunerSessions sessions({.id = "tuner", .term = 7}, kHeartbeat, kWindow);
+  TunerSessions sessions({.id = "tuner", .term = 7}, kHeartbeat, kWindow, of);
   sessions.opened(seconds(0), kLink, {.peer = "somewhere"});
   Liveness::Time now = seconds(0);
   bool greeted = false;
@@ -65,6 +66,20 @@ bool read_as_tuner(std::string_view input) {
     sessions.tick(now);
   });
   return greeted;
+}
+
+bool read_as_tuner(std::string_view input) { return read_by_sessions(LinkRole::kStore, input); }
+bool read_as_leader(std::string_view input) { return read_by_sessions(LinkRole::kMember, input); }
+
+std::vector<std::string> from_members() {
+  wire::FromStore greeting, left;
+  *greeting.mutable_hello() = hello();
+  for (const uint32_t p : kProtocols) greeting.mutable_hello()->add_protocols(p);
+  greeting.mutable_hello()->set_site("cellar");
+  left.set_term(7);
+  left.mutable_left_training()->set_training(1);
+  left.mutable_left_training()->set_failure("its disk is full");
+  return {in_a_row({greeting.SerializeAsString(), left.SerializeAsString()})};
 }
 
 std::vector<std::string> from_stores() {
@@ -105,13 +120,19 @@ std::vector<std::string> to_stores() {
   *greeting.mutable_hello() = hello();
   for (const uint32_t p : kProtocols) greeting.mutable_hello()->add_protocols(p);
   const wire::ToStore welcome = sessions.message(seconds(0), 1, greeting).send.at(0).second;
-  wire::ToStore job, publish;
+  wire::ToStore job, publish, join;
   job.set_term(7);
   job.mutable_job();
   publish.set_term(7);
   publish.mutable_publish();
-  return {in_a_row(
-      {welcome.SerializeAsString(), job.SerializeAsString(), publish.SerializeAsString()})};
+  join.set_term(7);
+  join.mutable_join_training()->set_training(1);
+  join.mutable_join_training()->set_job(1);
+  join.mutable_join_training()->set_rank(1);
+  join.mutable_join_training()->set_ranks(2);
+  join.mutable_join_training()->set_address("10.0.0.7:4000");
+  return {in_a_row({welcome.SerializeAsString(), job.SerializeAsString(),
+                    publish.SerializeAsString(), join.SerializeAsString()})};
 }
 
 bool read_request(std::string_view input) {
@@ -166,10 +187,18 @@ std::vector<std::string> forms() {
       "filename=\"a.jpg\"\r\n\r\nbytes\r\n--b--\r\n"};
 }
 
+constexpr uint64_t kEnd = 1000;  // of numbers
+constexpr size_t kMostNumbers = 100;
+
+bool read_numbers(std::string_view input) { return unpack_numbers(input, kEnd, kMostNumbers).ok(); }
+std::vector<std::string> numbers() { return {pack_numbers(std::vector<uint64_t>{0, 1, 7, 500})}; }
+
 }  // namespace
 
 std::vector<FuzzTarget> wire_targets() {
   return {{"tuner_sessions", read_as_tuner, from_stores},
+          {"member_sessions", read_as_leader, from_members},
+          {"numbers", read_numbers, numbers},
           {"store_session", read_as_store, to_stores},
           {"http_request", read_request, requests},
           {"http_answer", read_answer, answers},

@@ -10,6 +10,7 @@ namespace ndtrain::cli {
   int run_##id(Context&, const Args&)
 VERB(bench_collectives);
 VERB(bench_decode);
+VERB(bench_import);
 VERB(bench_sparse);
 VERB(bench_forward);
 VERB(bench_layers);
@@ -157,7 +158,11 @@ std::span<const Verb> local_bench_verbs() {
            declare_bench_sparse, run_bench_sparse},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
            "  ndtrain bench decode photos\n  ndtrain bench decode photos --sandbox --json\n",
-           declare_bench_decode, run_bench_decode}};
+           declare_bench_decode, run_bench_decode},
+      Verb{"bench import", "time importing a model file", "-m FILE [--sandbox] [--seconds S]",
+           "  ndtrain bench import -m resnet50.onnx\n"
+           "  ndtrain bench import -m resnet50.onnx --sandbox --json\n",
+           declare_bench_import, run_bench_import}};
   return verbs;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/verb.h"
 #include "framework/core/error.h"
 #include "ndp/sandbox/decode_worker.h"
+#include "ndp/sandbox/model_worker.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -23,7 +24,9 @@ int run(std::vector<std::string> words) {
     std::fputs(overview().c_str(), stderr);
     return kUsage;
   }
-  if (words[0] == kDecodeWorker) return serve_decoding();  // no verb: for this program alone
+  // No verbs: for this program alone.
+  if (words[0] == kDecodeWorker) return serve_decoding();
+  if (words[0] == kModelWorker) return serve_importing();
   if (words[0] == "--help" || words[0] == "-h") {
     std::fputs(overview().c_str(), stdout);
     return kOk;

@@ -69,7 +69,9 @@ void declare_store(ArgsSpec& args) {
                 "all photos are read once in this time, uploads first, to find those that the disk "
                 "has changed");
   args.flag("b,batch", "the most photos at a time", "N", "32");
-  declare_sandbox(args, "uploads, those that people upload; all, those of --photos too");
+  declare_sandbox(args,
+                  "uploads, photos that people upload and models from the Tuner; all, photos of "
+                  "--photos too");
   declare_security(args);
   declare_http_security(args);
 }

@@ -155,7 +155,7 @@ std::chrono::nanoseconds scrub_of(const Args& args) {
 
 void declare_sandbox(ArgsSpec& args, const std::string& modes) {
   args.flag("sandbox",
-            "which photos are decoded in processes of their own, which can do nothing else: " +
+            "what is decoded and imported in processes of their own, which can do nothing else: " +
                 modes + "; or off",
             "off|uploads|all", "uploads");
 }

@@ -49,7 +49,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
 void declare_scrub(ArgsSpec& args, const std::string& what);
 std::chrono::nanoseconds scrub_of(const Args& args);  // throws UsageError
 
-// The flag --sandbox; `modes` says what uploads and all are of.
+// The flag --sandbox; `modes` says what uploads and all are.
 void declare_sandbox(ArgsSpec& args, const std::string& modes);
 SandboxMode sandbox_of(const Args& args);  // throws UsageError
 

@@ -17,7 +17,8 @@ using namespace tuner;
 
 namespace {
 
-constexpr const char* kSandboxed = "uploads, those that stores send; all, the Tuner's own too";
+constexpr const char* kSandboxed =
+    "uploads, photos that stores send and models; all, the Tuner's own photos too";
 
 void declare_cache(ArgsSpec& args) {
   args.flag("cache-bytes",

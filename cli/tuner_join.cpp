@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "cli/computing_args.h"
 #include "cli/group_args.h"
 #include "cli/role_args.h"
@@ -8,6 +10,7 @@
 #include "cli/verb.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
+#include "ndp/sandbox/model_sandbox.h"
 #include "tuner/group/member_daemon.h"
 
 namespace ndtrain::cli {
@@ -36,6 +39,7 @@ void declare_tuner_join(ArgsSpec& args) {
   args.flag("disk", "rows may take this much (default: a tenth of the volume)", "BYTES");
   declare_site(args, "this member");
   declare_rank_timeout(args);
+  declare_sandbox(args, "uploads and all, heads of models from the Tuner");
   declare_security(args);
   declare_computing(args);
 }
@@ -54,6 +58,11 @@ int run_tuner_join(Context& context, const Args& args) {
     return security_of(context, args, LinkRole::kMember, config.tuner);
   };
   config.security = config.read_security();
+  std::unique_ptr<ModelSandbox> sandbox;
+  if (sandbox_of(args) != SandboxMode::kOff) {
+    sandbox = std::make_unique<ModelSandbox>(ModelSandbox::Config());
+    config.check = sandbox.get();
+  }
   config.relay = args.on("relay");
   if (config.relay && config.site.empty() && !config.listen.empty()) {
     throw UsageError("--relay with --listen " + config.listen +

@@ -75,13 +75,20 @@ std::unique_ptr<UploadDecoder> decoder_of(const TunerConfig& config) {
   return std::make_unique<UploadDecoder>(config.sandbox, pool, "photos that stores send");
 }
 
+// Null: the same.
+std::unique_ptr<ModelSandbox> model_check_of(const TunerConfig& config) {
+  if (config.sandbox == SandboxMode::kOff) return nullptr;
+  return std::make_unique<ModelSandbox>(config.model_sandbox);
+}
+
 }  // namespace
 
 struct TunerDaemon::Parts {
   Parts(const TunerConfig& config, Devices& devices, Fs& f, Clock& clock)
       : fs(f),
         state(open_state(fs, config.state)),
-        models(fs, state.file("models")),
+        model_check(model_check_of(config)),
+        models(fs, state.file("models"), model_check.get()),
         versions(fs, state.file("versions.json")),
         guard(f, clock, config.state, std::string(kDefaultCollection), config.http_security),
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
@@ -251,6 +258,7 @@ struct TunerDaemon::Parts {
     to.gauge("ndtrain_state_damaged_files",
              "Files of the state that are not as they were written: the log names them", {},
              static_cast<double>(scrub.counts().damaged.size()));
+    if (model_check) model_check->add_metrics(to);
     add_process(to);
     const LinkSecurity& link = link_certificates.now();
     const bool stale = !link_certificates.trouble().empty();
@@ -350,6 +358,7 @@ struct TunerDaemon::Parts {
 
   Fs& fs;
   StateDirectory state;
+  const std::unique_ptr<ModelSandbox> model_check;  // null: no sandbox
   ModelStore models;
   Versions versions;
   HttpGuard guard;

@@ -12,6 +12,7 @@
 #include "framework/runtime/devices.h"
 #include "ndp/http/guard.h"
 #include "ndp/http/http_drain.h"
+#include "ndp/sandbox/model_sandbox.h"
 #include "ndp/sandbox/upload_decoder.h"
 #include "ndp/wire/link_security.h"
 #include "tuner/jobs/job_conflict.h"
@@ -38,6 +39,7 @@ struct TunerConfig {
   // that stores send count as uploads; see PipeStoreConfig.
   SandboxMode sandbox = SandboxMode::kOff;
   DecoderPool::Config pool = {};
+  ModelSandbox::Config model_sandbox = {};  // of all models, unless `sandbox` is kOff
   LinkSecurity security = {};
   HttpSecurity http_security = {};
   // Read both anew while it serves (SecurityReload); empty: they stay. Throw Error.

@@ -1,6 +1,10 @@
 #include "ndp/jobs/model_file.h"
 
+#include <functional>
+#include <utility>
+
 #include "framework/graph/precision.h"
+#include "ndp/jobs/described_model.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -44,20 +48,16 @@ std::string ModelFile::class_name(int64_t i) const {
                                                  : std::to_string(i);
 }
 
-ModelFile load_model(Fs& fs, const std::string& path, ImportOptions options) {
+ModelFile described_model(const std::string& path, ImportOptions options,
+                          const std::function<Model(const ImportOptions&)>& import) {
   ModelFile f;
-  const Result<FileInfo> info = fs.info(path);
-  if (!info.ok()) throw Error("there is no model at ", path, ": ", info.status().message());
-  f.path = info->is_directory ? join(path, "model.onnx") : path;
-  if (info->is_directory && !fs.exists(f.path)) {
-    throw Error(path, " holds no model.onnx: the run has not finished; go on with it by --resume");
-  }
+  f.path = path;
   options.image_side = [&f, given = options.image_side](const auto& metadata) -> int64_t {
     f.side_from_preprocess = true;
     if (given) return given(metadata);
     return from_metadata(metadata).value_or(Preprocess{}).img_size;
   };
-  f.model = import_model(fs, f.path, options);
+  f.model = import(options);
   f.classes = metadata::classes(f.model);
   if (const auto declared = from_metadata(f.model.metadata)) {
     f.preprocess = *declared;
@@ -66,6 +66,17 @@ ModelFile load_model(Fs& fs, const std::string& path, ImportOptions options) {
     assume_from_shape(f.model, f.preprocess);
   }
   return f;
+}
+
+ModelFile load_model(Fs& fs, const std::string& path, ImportOptions options) {
+  const Result<FileInfo> info = fs.info(path);
+  if (!info.ok()) throw Error("there is no model at ", path, ": ", info.status().message());
+  const std::string file = info->is_directory ? join(path, "model.onnx") : path;
+  if (info->is_directory && !fs.exists(file)) {
+    throw Error(path, " holds no model.onnx: the run has not finished; go on with it by --resume");
+  }
+  return described_model(file, std::move(options),
+                         [&](const ImportOptions& o) { return import_model(fs, file, o); });
 }
 
 void save_model(Fs& fs, const std::string& path, const ModelFile& file,

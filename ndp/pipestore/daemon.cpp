@@ -77,6 +77,7 @@ struct PipeStoreDaemon::Parts {
       DecoderPool::Config pool = config.pool;
       pool.workers = static_cast<size_t>(shared_threads().threads());
       decoder = std::make_unique<UploadDecoder>(config.sandbox, pool);
+      model_check = std::make_unique<ModelSandbox>(config.models);
     }
     const std::vector<PipeStoreConfig> all = stores_of(config);
     for (size_t i = 0; i < all.size(); ++i) {
@@ -89,6 +90,7 @@ struct PipeStoreDaemon::Parts {
                                       .extractors = extractors,
                                       .upload_priority = upload_priority,
                                       .decoder = decoder.get(),
+                                      .check = model_check.get(),
                                       .dial = dial(config, i, all.size()),
                                       .wake = [this] { events.wake(); },
                                       .http = [this] { return http_for_people(); },
@@ -234,6 +236,7 @@ struct PipeStoreDaemon::Parts {
   }
 
   void add_sandbox(MetricsText& m) const {
+    model_check->add_metrics(m);
     const DecoderPool::Counts counts = decoder->pool().counts();
     m.counter("ndtrain_sandbox_photos_total", "Photos that were decoded in the sandbox, or refused",
               {}, static_cast<double>(counts.photos));
@@ -280,7 +283,8 @@ struct PipeStoreDaemon::Parts {
   HeapTrim heap;
   LinkEvents<wire::ToStore> events;
   UploadPriority upload_priority;
-  std::unique_ptr<UploadDecoder> decoder;  // null: no sandbox
+  std::unique_ptr<UploadDecoder> decoder;     // null: no sandbox
+  std::unique_ptr<ModelSandbox> model_check;  // the same
   SharedModels models;
   SharedExtractors extractors;
   std::vector<std::string> collections;

@@ -14,6 +14,7 @@
 #include "ndp/http/guard.h"
 #include "ndp/http/http_drain.h"
 #include "ndp/pipestore/uploads.h"
+#include "ndp/sandbox/model_sandbox.h"
 #include "ndp/sandbox/upload_decoder.h"
 #include "ndp/wire/link_security.h"
 
@@ -53,7 +54,8 @@ struct PipeStoreConfig {
   // program that `pool` names, which is this one where it serves decoding (decode_worker.h).
   SandboxMode sandbox = SandboxMode::kOff;
   DecoderPool::Config pool = {};
-  UploadConfig uploads = {};  // directory, batch and compress_crops are those above
+  ModelSandbox::Config models = {};  // of models from the Tuner, unless `sandbox` is kOff
+  UploadConfig uploads = {};         // directory, batch and compress_crops are those above
   LinkSecurity security = {};
   HttpSecurity http_security = {};
   // Read both anew while it serves (SecurityReload); empty: they stay. Throw Error.

@@ -170,7 +170,8 @@ PhotoRowConfig HostedStore::row_config(const PipeStoreConfig& config) {
                       .forget = [this](auto deleted) { return uploads_->forget(deleted); },
                       .upload_priority = &shared_.upload_priority,
                       .models = &shared_.models,
-                      .decoder = shared_.decoder};
+                      .decoder = shared_.decoder,
+                      .check = shared_.check};
   rows.suspect = [this](const std::string& path) { scrub_->suspect(path); };
   if (config.watch) rows.found = [this](auto found) { return uploads_->take_in(found); };
   return rows;
@@ -246,16 +247,17 @@ void HostedStore::put_in_force(const std::string& task) {
     const Device& device = shared_.devices.get(false);
     const EngineOptions options{.batch = batch_, .decoder = shared_.decoder};
     const bool whole = !v.head;
-    const auto load = [&] {
-      return std::make_shared<const ModelFile>(load_model(shared_.fs, file));
+    const auto checked = [&](const std::string& f) {
+      return load_checked_model(shared_.fs, f, shared_.check);
     };
+    const auto load = [&] { return std::make_shared<const ModelFile>(checked(file)); };
     const auto extractor = shared_.extractors.get({model->extractor, whole}, [&] {
       return std::make_shared<Extractor>(shared_.models.get(model->extractor, load), whole, device,
                                          options);
     });
     model->network = std::make_unique<Network>(
-        extractor, whole ? nullptr : std::make_unique<ModelFile>(load_model(shared_.fs, head_file)),
-        device, options);
+        extractor, whole ? nullptr : std::make_unique<ModelFile>(checked(head_file)), device,
+        options);
     return model;
   });
 }

@@ -32,6 +32,7 @@ class HostedStore {
     SharedExtractors& extractors;
     UploadPriority& upload_priority;
     PhotoDecoder* decoder;  // see UploadConfig
+    ModelCheck* check;      // of models from the Tuner; null: they are imported as they are
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
     std::function<void()> wake;         // there is something to do; any thread
     std::function<std::string()> http;  // where people reach it; see wire::Space

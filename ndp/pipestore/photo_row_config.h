@@ -8,6 +8,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
 #include "ndp/engine/engine.h"
+#include "ndp/jobs/model_check.h"
 #include "ndp/pipestore/found_photo.h"
 #include "ndp/pipestore/shared_models.h"
 #include "ndp/pipestore/store_trash.h"
@@ -45,6 +46,7 @@ struct PhotoRowConfig {
   SharedModels* models = nullptr;             // of the process; null: each job loads its own
 
   PhotoDecoder* decoder = nullptr;  // of all photos; null: this process decodes them
+  ModelCheck* check = nullptr;      // of jobs' models; null: they are imported as they are
 
   EngineOptions engine() const { return {.batch = batch, .levels = ring, .decoder = decoder}; }
   PhotoDecoder& decoding() const { return decoder ? *decoder : decoder_in_process(); }

@@ -14,11 +14,14 @@ namespace {
 std::unique_ptr<Network> network_of(const wire::Job& job, const std::string& extractor,
                                     const std::string& head, const PhotoRowConfig& config,
                                     Devices& devices, Fs& fs) {
-  const auto load = [&] { return std::make_shared<const ModelFile>(load_model(fs, extractor)); };
+  const auto load = [&] {
+    return std::make_shared<const ModelFile>(load_checked_model(fs, extractor, config.check));
+  };
   const bool shared = config.models && !job.extractor().empty();
   return std::make_unique<Network>(
       shared ? config.models->get(job.extractor(), load) : load(),
-      head.empty() ? nullptr : std::make_unique<ModelFile>(load_model(fs, head)),
+      head.empty() ? nullptr
+                   : std::make_unique<ModelFile>(load_checked_model(fs, head, config.check)),
       job.rows() == wire::Job::LABELS, devices.get(job.deterministic()), config.engine());
 }
 

@@ -1,5 +1,7 @@
 #include "ndp/sandbox/confinement.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -57,6 +59,18 @@ Status set_limits(const ConfinementLimits& limits, Confinement& is) {
 }
 
 }  // namespace
+
+std::string Confinement::held_by(const ConfinementLimits& limits) const {
+  std::string text = "processes of their own";
+  if (filter) text += ", a filter of system calls";
+  if (landlock > 0) text += fmt::format(", Landlock {}", landlock);
+  if (memory) {
+    text += fmt::format(", {:.3g} GiB of memory", static_cast<double>(limits.memory) / (1 << 30));
+  }
+  return text;
+}
+
+std::string Confinement::lacks() const { return fmt::format("{}", fmt::join(missing, ", ")); }
 
 Result<Confinement> confine(int socket, const ConfinementLimits& limits) {
   Confinement is;

@@ -1,4 +1,5 @@
-// What a process that decodes photos of strangers gives up before it sees the first.
+// What a process that decodes photos, or imports models, of strangers gives up before it sees the
+// first.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,10 @@ struct Confinement {
   int landlock = 0;                       // its version; 0: none
   bool filter = false, memory = false;    // are in force
   std::vector<std::string> missing = {};  // what is not, and why: "Landlock (…)"
+
+  // For people: "processes of their own, a filter of system calls, Landlock 7, 4 GiB of memory".
+  std::string held_by(const ConfinementLimits& limits) const;
+  std::string lacks() const;  // "": nothing
 };
 
 // Confines this process for good; `socket` is what it may go on reading and writing. One thread

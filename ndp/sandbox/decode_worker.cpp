@@ -1,34 +1,17 @@
 #include "ndp/sandbox/decode_worker.h"
 
 #include <malloc.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cstdio>
 #include <ctime>
 #include <new>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "ndp/sandbox/confinement.h"
-#include "ndp/sandbox/worker_channel.h"
+#include "ndp/sandbox/worker_start.h"
 
 namespace ndtrain::ndp {
 namespace {
-
-constexpr int kOk = 0, kFailed = 1;
-
-std::span<const std::byte> bytes_in(std::string_view text) {
-  return std::as_bytes(std::span(text));
-}
-
-bool refuse(WorkerChannel& channel, const Status& why) {
-  return channel.send_all(
-      {.kind = WorkerRecord::kRefusal, .code = static_cast<uint32_t>(why.code())},
-      bytes_in(std::string_view(why.message()).substr(0, kRefusalBytes)), {});
-}
 
 // None: the whole photo.
 std::optional<Preprocess> crop_of(const WorkerRecord& photo) {
@@ -55,15 +38,11 @@ Result<Image> decoded(PhotoDecoder& decoder, const WorkerRecord& photo, std::str
 
 // False: the other end is gone.
 bool serve_photo(WorkerChannel& channel, PhotoDecoder& decoder, const WorkerRecord& photo) {
-  std::string whole;  // where it does not fit the window
-  std::string_view file(reinterpret_cast<const char*>(channel.window().data()), photo.part);
-  if (photo.part < photo.total) {
-    whole.resize(photo.total);
-    if (!channel.receive_all(photo, std::as_writable_bytes(std::span(whole)), {})) return false;
-    file = whole;
-  }
+  std::string whole;
+  const std::optional<std::string_view> file = received(channel, photo, whole);
+  if (!file) return false;
   PhotoCost cost;
-  const Result<Image> image = decoded(decoder, photo, file, cost);
+  const Result<Image> image = decoded(decoder, photo, *file, cost);
   if (!image.ok()) return refuse(channel, image.status());
   return channel.send_all({.kind = WorkerRecord::kImage,
                            .width = image->width,
@@ -91,39 +70,17 @@ void keep_memory() {
 }  // namespace
 
 int serve_decoding(PhotoDecoder& decoder) {
-  void* window = mmap(nullptr, kWindowBytes, PROT_READ | PROT_WRITE, MAP_SHARED, kWorkerWindow, 0);
-  if (window == MAP_FAILED) {
-    std::fputs("ndtrain: decode-worker is a part of `ndtrain pipestore serve`, which starts it\n",
-               stderr);
-    return kFailed;
+  std::optional<WorkerChannel> channel = begin_work(kDecodeWorker, [] {
+    load_decoders();
+    keep_memory();
+  });
+  if (!channel) return kWorkerFailed;
+  while (const std::optional<WorkerRecord> next = channel->receive()) {
+    if (next->kind != WorkerRecord::kPhoto || !serve_photo(*channel, decoder, *next)) {
+      return kWorkerFailed;
+    }
   }
-  close(kWorkerWindow);
-  WorkerChannel channel(kWorkerSocket, static_cast<std::byte*>(window));
-  const std::optional<WorkerRecord> limits = channel.receive();
-  if (!limits || limits->kind != WorkerRecord::kLimits) return kFailed;
-  load_decoders();
-  keep_memory();
-  const Result<Confinement> is = confine(kWorkerSocket, {.memory = limits->memory,
-                                                         .cpu_seconds = limits->cpu_seconds,
-                                                         .filter = limits->filter != 0,
-                                                         .landlock = limits->landlock != 0});
-  if (!is.ok()) {
-    (void)refuse(channel, is.status());
-    return kFailed;
-  }
-  std::string missing;
-  for (const std::string& m : is->missing) missing += (missing.empty() ? "" : ", ") + m;
-  if (!channel.send_all({.kind = WorkerRecord::kReady,
-                         .filter = is->filter,
-                         .landlock = static_cast<uint32_t>(is->landlock),
-                         .limited = is->memory},
-                        bytes_in(missing), {})) {
-    return kFailed;
-  }
-  while (const std::optional<WorkerRecord> next = channel.receive()) {
-    if (next->kind != WorkerRecord::kPhoto || !serve_photo(channel, decoder, *next)) return kFailed;
-  }
-  return kOk;
+  return kWorkerDone;
 }
 
 }  // namespace ndtrain::ndp

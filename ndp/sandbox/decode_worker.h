@@ -6,10 +6,8 @@
 
 namespace ndtrain::ndp {
 
-// What a program is called with to be a decode worker, and where it finds its end of the socket and
-// the window then (worker_channel.h).
+// What a program is called with to be a decode worker.
 inline constexpr std::string_view kDecodeWorker = "decode-worker";
-inline constexpr int kWorkerSocket = 3, kWorkerWindow = 4;
 
 // A decode worker's life: takes its limits, confines itself (confinement.h), and decodes a photo
 // after the other by `decoder`, on this thread, until the other end is gone. The process's exit

@@ -1,7 +1,5 @@
 #include "ndp/sandbox/decoder_pool.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "framework/core/log.h"
@@ -90,20 +88,8 @@ Result<Image> DecoderPool::decode(const std::string& name, std::string_view file
   return Status(Code::kIo, "no decode worker took it");
 }
 
-std::string DecoderPool::held_by() const {
-  std::string text = "processes of their own";
-  if (confinement_.filter) text += ", a filter of system calls";
-  if (confinement_.landlock > 0) text += fmt::format(", Landlock {}", confinement_.landlock);
-  if (confinement_.memory) {
-    text += fmt::format(", {:.3g} GiB of memory",
-                        static_cast<double>(config_.worker.limits.memory) / (1 << 30));
-  }
-  return text;
-}
-
-std::string DecoderPool::missing() const {
-  return fmt::format("{}", fmt::join(confinement_.missing, ", "));
-}
+std::string DecoderPool::held_by() const { return confinement_.held_by(config_.worker.limits); }
+std::string DecoderPool::missing() const { return confinement_.lacks(); }
 
 DecoderPool::Counts DecoderPool::counts() const {
   const std::lock_guard lock(mutex_);

@@ -1,7 +1,7 @@
-// What a process and a worker that decodes for it say to each other: records of one size over a
-// socket, and bytes, of files one way and pixels the other, through a window of memory that both
-// have mapped. A sender fills the window and says how much there is; the receiver takes that, and
-// asks for more where there is more.
+// What a process and its worker, which decodes photos or imports models for it, say to each other:
+// records of one size over a socket, and bytes, of files one way and pixels the other, through a
+// window of memory that both have mapped. A sender fills the window and says how much there is; the
+// receiver takes that, and asks for more where there is more.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,20 @@
 namespace ndtrain::ndp {
 
 inline constexpr size_t kWindowBytes = size_t{16} << 20;  // bytes
-inline constexpr size_t kRefusalBytes = 1024;             // at most, of a message
+inline constexpr size_t kRefusalBytes = 8192;             // at most, of a message
 
 struct WorkerRecord {
-  enum Kind : uint32_t { kLimits = 1, kReady, kPhoto, kPart, kMore, kImage, kRefusal };
+  enum Kind : uint32_t {
+    kLimits = 1,
+    kReady,
+    kPhoto,
+    kPart,
+    kMore,
+    kImage,
+    kRefusal,
+    kModel,
+    kImported
+  };
   uint32_t kind = 0;
   uint32_t part = 0;   // bytes in the window
   uint64_t total = 0;  // of all parts

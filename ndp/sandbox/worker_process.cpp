@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -20,14 +21,26 @@
 #include "framework/core/limits.h"
 #include "framework/core/text.h"
 #include "ndp/sandbox/decode_worker.h"
+#include "ndp/sandbox/model_worker.h"
+#include "ndp/sandbox/worker_start.h"
 
 namespace ndtrain::ndp {
 namespace {
 
 constexpr const char* kWithout = "; --sandbox off does without";
 
-Status failed(const char* what, int error) {
-  return {Code::kIo, std::string("a decode worker cannot be started: ") + what + ": " +
+struct TaskNames {
+  std::string_view word;  // that a program is called with
+  std::string a_worker, actor;
+};
+const TaskNames& names_of(WorkerTask task) {
+  static const TaskNames decode{kDecodeWorker, "a decode worker", "decoder"},
+      importing{kModelWorker, "a model worker", "importer"};
+  return task == WorkerTask::kDecode ? decode : importing;
+}
+
+Status failed(WorkerTask task, const char* what, int error) {
+  return {Code::kIo, names_of(task).a_worker + " cannot be started: " + what + ": " +
                          std::strerror(error) + kWithout};
 }
 
@@ -67,7 +80,7 @@ std::vector<char*> as_pointers(std::vector<std::string>& words) {
 }
 
 // 0, or what went wrong.
-int spawn_worker(const std::string& program, int socket, int window, pid_t& pid) {
+int spawn_worker(const WorkerProcess::Config& config, int socket, int window, pid_t& pid) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -75,9 +88,10 @@ int spawn_worker(const std::string& program, int socket, int window, pid_t& pid)
   posix_spawn_file_actions_adddup2(&actions, socket, kWorkerSocket);
   posix_spawn_file_actions_adddup2(&actions, window, kWorkerWindow);
   posix_spawn_file_actions_addclosefrom_np(&actions, kWorkerWindow + 1);
-  std::vector<std::string> words = {"ndtrain", std::string(kDecodeWorker)}, known = environment();
-  const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, as_pointers(words).data(),
-                                as_pointers(known).data());
+  std::vector<std::string> words = {"ndtrain", std::string(names_of(config.task).word)},
+                           known = environment();
+  const int error = posix_spawn(&pid, config.program.c_str(), &actions, nullptr,
+                                as_pointers(words).data(), as_pointers(known).data());
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
@@ -96,7 +110,7 @@ bool is_sensible(const WorkerRecord& image, const Preprocess* crop) {
          image.warnings >= 0;
 }
 
-// Codes with which a decoder refuses a photo.
+// Codes with which a worker refuses a photo or a model.
 bool is_refusal(uint32_t code) {
   for (const Code c : {Code::kCorrupt, Code::kTooLarge, Code::kUnsupported}) {
     if (code == static_cast<uint32_t>(c)) return true;
@@ -118,6 +132,16 @@ WorkerRecord record_of(const std::string& name, const DecodeOptions& options,
   r.interpolation = static_cast<uint32_t>(crop->interpolation);
   r.squash = crop->squash;
   return r;
+}
+
+// Each line of `text` by itself: what is wrong with a model is a list.
+std::string printable_lines(const std::string& text, size_t most) {
+  std::string all;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    all += (all.empty() ? "" : "\n") + printable(line, most);
+  }
+  return all;
 }
 
 double seconds(double told) { return told >= 0 && told < 1e6 ? told : 0; }
@@ -162,7 +186,7 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const Config& config
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(const Config& config) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-    return failed("socketpair", errno);
+    return failed(config.task, "socketpair", errno);
   }
   const Descriptor theirs_low(ends[1]), theirs(moved_up(ends[1])), window_low(make_window());
   const Descriptor window(window_low ? moved_up(window_low.get()) : -1);
@@ -174,12 +198,12 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(const Config& config
   if (!theirs || mapped == MAP_FAILED) {
     close(ends[0]);
     if (mapped != MAP_FAILED) munmap(mapped, kWindowBytes);
-    return failed("its socket and its window", why);
+    return failed(config.task, "its socket and its window", why);
   }
-  if (const int error = spawn_worker(config.program, theirs.get(), window.get(), pid); error != 0) {
+  if (const int error = spawn_worker(config, theirs.get(), window.get(), pid); error != 0) {
     close(ends[0]);
     munmap(mapped, kWindowBytes);
-    return failed(config.program.c_str(), error);
+    return failed(config.task, config.program.c_str(), error);
   }
   return std::unique_ptr<WorkerProcess>(
       new WorkerProcess(config, ends[0], static_cast<std::byte*>(mapped), pid));
@@ -196,8 +220,9 @@ Status WorkerProcess::begin() {
   const std::optional<std::string> text = answer ? text_of(*answer) : std::nullopt;
   if (!text || answer->kind != WorkerRecord::kReady) {
     finish(deadline);
-    return {Code::kIo, "a decode worker (" + config_.program + ") does not begin: " +
-                           (text && !text->empty() ? *text : how_) + kWithout};
+    return {Code::kIo, names_of(config_.task).a_worker + " (" + config_.program +
+                           ") does not begin: " + (text && !text->empty() ? *text : how_) +
+                           kWithout};
   }
   confinement_ = {.landlock = static_cast<int>(answer->landlock),
                   .filter = answer->filter != 0,
@@ -211,26 +236,34 @@ std::optional<Result<Image>> WorkerProcess::decode(const std::string& name, std:
                                                    const Preprocess* crop, PhotoCost& cost) {
   const auto deadline = std::chrono::steady_clock::now() + config_.deadline;
   ++photos_;
-  const WorkerRecord photo = record_of(name, options, crop);
-  std::optional<WorkerRecord> answer;
-  if (channel_.send_all(photo, std::as_bytes(std::span(file)), deadline)) {
-    answer = channel_.receive(deadline);
-  }
+  const std::optional<WorkerRecord> answer = ask(record_of(name, options, crop), file, deadline);
   std::optional<Result<Image>> image;
   if (answer) image = image_of(*answer, crop, deadline, cost);
   if (!image) finish(deadline);
   return image;
 }
 
+std::optional<Status> WorkerProcess::try_model(std::string_view file) {
+  const auto deadline = std::chrono::steady_clock::now() + config_.deadline;
+  const std::optional<WorkerRecord> answer = ask({.kind = WorkerRecord::kModel}, file, deadline);
+  if (answer && answer->kind == WorkerRecord::kImported) return Status();
+  std::optional<Status> refused;
+  if (answer) refused = refusal_in(*answer);
+  if (!refused) finish(deadline);
+  return refused;
+}
+
+std::optional<WorkerRecord> WorkerProcess::ask(const WorkerRecord& record, std::string_view file,
+                                               WorkerChannel::Time deadline) {
+  if (!channel_.send_all(record, std::as_bytes(std::span(file)), deadline)) return std::nullopt;
+  return channel_.receive(deadline);
+}
+
 std::optional<Result<Image>> WorkerProcess::image_of(const WorkerRecord& answer,
                                                      const Preprocess* crop,
                                                      WorkerChannel::Time deadline,
                                                      PhotoCost& cost) {
-  if (answer.kind == WorkerRecord::kRefusal && is_refusal(answer.code)) {
-    const std::optional<std::string> why = text_of(answer);
-    if (!why) return std::nullopt;
-    return Status(static_cast<Code>(answer.code), *why);
-  }
+  if (std::optional<Status> refused = refusal_in(answer)) return *std::move(refused);
   if (answer.kind != WorkerRecord::kImage || !is_sensible(answer, crop)) return std::nullopt;
   Image image(answer.width, answer.height);
   if (!channel_.receive_all(answer, std::as_writable_bytes(std::span(image.rgb)), deadline)) {
@@ -242,10 +275,18 @@ std::optional<Result<Image>> WorkerProcess::image_of(const WorkerRecord& answer,
   return image;
 }
 
+std::optional<Status> WorkerProcess::refusal_in(const WorkerRecord& answer) {
+  if (answer.kind != WorkerRecord::kRefusal || !is_refusal(answer.code)) return std::nullopt;
+  std::optional<std::string> why = text_of(answer);
+  if (!why) return std::nullopt;
+  return Status(static_cast<Code>(answer.code), *std::move(why));
+}
+
 std::optional<std::string> WorkerProcess::text_of(const WorkerRecord& answer) {
   if (answer.part != answer.total || answer.total > kRefusalBytes) return std::nullopt;
-  const auto* text = reinterpret_cast<const char*>(window_);
-  return printable(std::string(text, answer.part), kRefusalBytes);
+  const std::string text(reinterpret_cast<const char*>(window_), answer.part);
+  return config_.task == WorkerTask::kImport ? printable_lines(text, kRefusalBytes)
+                                             : printable(text, kRefusalBytes);
 }
 
 void WorkerProcess::finish(WorkerChannel::Time deadline) {
@@ -265,13 +306,14 @@ void WorkerProcess::finish(WorkerChannel::Time deadline) {
                       std::to_string(
                           std::chrono::ceil<std::chrono::seconds>(config_.deadline).count()) +
                       " s and was ended"
-                : "it answered what no decoder answers, and was ended";
+                : "it answered what no " + names_of(config_.task).actor + " answers, and was ended";
   } else if (info.si_code == CLD_EXITED) {
     end_ = WorkerEnd::kCrashed;
     how_ = "it ended by itself, with status " + std::to_string(info.si_status);
   } else if (info.si_status == SIGSYS) {
     end_ = WorkerEnd::kForbidden;
-    how_ = "it asked the kernel for what no decoder needs, and was ended (SIGSYS)";
+    how_ = "it asked the kernel for what no " + names_of(config_.task).actor +
+           " needs, and was ended (SIGSYS)";
   } else if (info.si_status == SIGKILL) {
     end_ = WorkerEnd::kKilled;
     how_ = "it was killed, by the kernel for lack of memory perhaps (SIGKILL)";

@@ -1,5 +1,5 @@
-// A decode worker (decode_worker.h) as its owner sees it: a process that is trusted with nothing,
-// nor is what it answers.
+// A decode worker or a model worker (decode_worker.h, model_worker.h) as its owner sees it: a
+// process that is trusted with nothing, nor is what it answers.
 #pragma once
 
 #include <sys/types.h>
@@ -18,13 +18,15 @@
 
 namespace ndtrain::ndp {
 
+enum class WorkerTask : uint8_t { kDecode, kImport };
+
 // How a worker came to its end.
 enum class WorkerEnd : uint8_t {
   kNone,       // it lives
-  kForbidden,  // it asked the kernel for what no decoder needs
+  kForbidden,  // it asked the kernel for what its task does not need
   kCrashed,
   kHung,    // it took longer than it may, and was killed
-  kLied,    // it answered what no decoder answers, and was killed
+  kLied,    // it answered what no worker answers, and was killed
   kKilled,  // by others: the kernel, for lack of memory
 };
 inline constexpr std::array kWorkerEnds = {WorkerEnd::kForbidden, WorkerEnd::kCrashed,
@@ -34,10 +36,12 @@ std::string_view name_of(WorkerEnd end);  // "forbidden", …
 class WorkerProcess {
  public:
   struct Config {
-    // Of a program that serves decoding where it is called with kDecodeWorker.
+    // Of a program that serves the task where it is called with kDecodeWorker or kModelWorker.
     std::string program = "/proc/self/exe";
+    WorkerTask task = WorkerTask::kDecode;
     ConfinementLimits limits = {};
-    std::chrono::nanoseconds deadline = std::chrono::seconds(30);  // of a photo, and of the start
+    // Of a photo or a model, and of the start.
+    std::chrono::nanoseconds deadline = std::chrono::seconds(30);
   };
   // kIo: it cannot be started, or not be confined.
   static Result<std::unique_ptr<WorkerProcess>> start(const Config& config);
@@ -51,6 +55,8 @@ class WorkerProcess {
   std::optional<Result<Image>> decode(const std::string& name, std::string_view file,
                                       const DecodeOptions& options, const Preprocess* crop,
                                       PhotoCost& cost);
+  // Whether a model worker can import this file; nullopt as above.
+  std::optional<Status> try_model(std::string_view file);
   WorkerEnd end() const { return end_; }
   // What became of it, for people: "it crashed (SIGSEGV)".
   const std::string& how() const { return how_; }
@@ -59,8 +65,11 @@ class WorkerProcess {
   WorkerProcess(const Config& config, int socket, std::byte* window, pid_t pid);
   static Result<std::unique_ptr<WorkerProcess>> spawn(const Config& config);
   Status begin();
+  std::optional<WorkerRecord> ask(const WorkerRecord& record, std::string_view file,
+                                  WorkerChannel::Time deadline);
   std::optional<Result<Image>> image_of(const WorkerRecord& answer, const Preprocess* crop,
                                         WorkerChannel::Time deadline, PhotoCost& cost);
+  std::optional<Status> refusal_in(const WorkerRecord& answer);
   std::optional<std::string> text_of(const WorkerRecord& answer);
   void finish(WorkerChannel::Time deadline);  // it answered nothing, or nonsense
   void reap();

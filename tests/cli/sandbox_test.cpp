@@ -70,6 +70,13 @@ class SandboxFlag : public testing_cli::ProgramTest {
     return all;
   }
 
+  // How readily the kernel ends it where memory runs out: at most 1000.
+  static int first_to_die(pid_t process) {
+    int score = -1;
+    std::ifstream("/proc/" + std::to_string(process) + "/oom_score_adj") >> score;
+    return score;
+  }
+
   pid_t store_ = 0;
   std::string log_, address_;
 };
@@ -77,9 +84,11 @@ class SandboxFlag : public testing_cli::ProgramTest {
 TEST_F(SandboxFlag, IsOnForUploadsAndAWorkerThatDiesIsReplaced) {
   serve({});
   EXPECT_THAT(log_, HasSubstr("uploaded photos are decoded in a sandbox: processes of their own"));
+  EXPECT_THAT(log_, HasSubstr("models from elsewhere are imported in a sandbox first: processes"));
   ASSERT_EQ(post(1).status, 202);
   const std::vector<pid_t> before = workers();
   ASSERT_FALSE(before.empty());
+  for (const pid_t worker : before) EXPECT_EQ(first_to_die(worker), 1000) << "not the store";
   for (const pid_t worker : before) kill(worker, SIGABRT);
   ASSERT_EQ(post(2).status, 202);
   const std::string m = metrics();
@@ -132,6 +141,10 @@ TEST_F(SandboxFlag, ATunerHasItForWhatStoresSend) {
     store_ = start_as(mode, with);
     await([&] { return said_by(mode).find("the Tuner listens on") != std::string::npos; });
     EXPECT_THAT(said_by(mode), HasSubstr(said));
+    const bool tried =
+        said_by(mode).find("models from elsewhere are imported in a sandbox first") !=
+        std::string::npos;
+    EXPECT_EQ(tried, mode != std::string("off"));
     TearDown();
     store_ = 0;
   }
@@ -142,10 +155,12 @@ TEST_F(SandboxFlag, ATunerHasItForWhatStoresSend) {
 }
 
 TEST_F(SandboxFlag, AWorkerIsNothingForPeople) {
-  const Outcome o = run({"decode-worker"});
-  EXPECT_EQ(o.code, 1);
-  EXPECT_THAT(o.err, HasSubstr("a part of `ndtrain pipestore serve`"));
-  EXPECT_THAT(run({"--help"}).out, Not(HasSubstr("decode-worker")));
+  for (const char* word : {"decode-worker", "model-worker"}) {
+    const Outcome o = run({word});
+    EXPECT_EQ(o.code, 1);
+    EXPECT_THAT(o.err, HasSubstr(std::string(word) + " is a part of other verbs, which start it"));
+    EXPECT_THAT(run({"--help"}).out, Not(HasSubstr(word)));
+  }
 }
 
 TEST_F(SandboxFlag, WhatItCostsIsMeasuredByTurns) {
@@ -157,6 +172,36 @@ TEST_F(SandboxFlag, WhatItCostsIsMeasuredByTurns) {
   EXPECT_GT(sandbox.at("images_per_s"), 0);
   EXPECT_GT(sandbox.at("images_per_s_without"), 0);
   EXPECT_GT(sandbox.at("ratio"), 0.01);
+}
+
+TEST_F(SandboxFlag, WhatAModelCostsIsMeasuredByTurns) {
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx"}).code, 0);
+  const std::vector<std::string> words = {"bench",     "import", "-m",    "m.onnx",
+                                          "--seconds", "0.1",    "--json"};
+  const Outcome alone = run(words);
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  EXPECT_FALSE(nlohmann::json::parse(alone.out).contains("sandbox"));
+  std::vector<std::string> by_turns = words;
+  by_turns.emplace_back("--sandbox");
+  const Outcome o = run(by_turns);
+  ASSERT_EQ(o.code, 0) << o.err;
+  const nlohmann::json json = nlohmann::json::parse(o.out);
+  EXPECT_GE(json.at("rounds"), 3);
+  EXPECT_GT(json.at("sandbox").at("ratio"), 1) << "it is imported twice";
+}
+
+TEST_F(SandboxFlag, AMemberHasItForHeads) {
+  for (const char* mode : {"uploads", "off"}) {
+    store_ = start_as(mode, {"tuner", "join", "--tuner=127.0.0.1:9", "--state=member",
+                             std::string("--sandbox=") + mode});
+    await([&] { return said_by(mode).find(" dials ") != std::string::npos; });
+    const bool tried =
+        said_by(mode).find("models from elsewhere are imported in a sandbox first") !=
+        std::string::npos;
+    EXPECT_EQ(tried, mode != std::string("off"));
+    TearDown();
+    store_ = 0;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// A decode worker whose decoder has been taken over: a file that holds "!" and a word makes it do
-// what the word says. What succeeded is an image of one pixel, what was refused kUnsupported with
-// the reason. Other files are photos.
+// A decode worker, or a model worker, that has been taken over: a file that holds "!" and a word
+// makes it do what the word says. What succeeded is an image of one pixel, or a model that can be
+// imported; what was refused kUnsupported, or kCorrupt, with the reason. Other files are photos, or
+// models.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -21,7 +22,9 @@
 #include <vector>
 
 #include "ndp/sandbox/decode_worker.h"
+#include "ndp/sandbox/model_worker.h"
 #include "ndp/sandbox/worker_channel.h"
+#include "ndp/sandbox/worker_start.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -80,6 +83,12 @@ class HostileDecoder final : public PhotoDecoder {
     const auto act = acts_.find(file.substr(1));
     if (act == acts_.end()) return Status(Code::kCorrupt, "unknown act");
     return act->second();
+  }
+
+  void import(std::string file) {
+    if (!file.starts_with('!')) return try_model(std::move(file));
+    PhotoCost cost;
+    decode("", file, {}, nullptr, cost).status().or_throw();
   }
 
  private:
@@ -147,8 +156,10 @@ class HostileDecoder final : public PhotoDecoder {
 
 int main(int argc, char** argv) {
   using namespace ndtrain::ndp;  // NOLINT: main has to live outside
-  if (argc != 2 || argv[1] != kDecodeWorker) return 2;
+  const std::string_view word = argc == 2 ? argv[1] : "";
   signal(SIGSEGV, SIG_DFL);  // a sanitizer's handler would exit
   HostileDecoder decoder;
-  return serve_decoding(decoder);
+  if (word == kDecodeWorker) return serve_decoding(decoder);
+  if (word != kModelWorker) return 2;
+  return serve_importing([&](std::string file) { decoder.import(std::move(file)); });
 }

@@ -11,4 +11,10 @@ DecoderPool::Config hostile_config() {
   return config;
 }
 
+ModelSandbox::Config hostile_models() {
+  return {.program = NDT_HOSTILE_DECODER,
+          .memory = int64_t{512} << 20,
+          .deadline = std::chrono::seconds(60)};
+}
+
 }  // namespace ndtrain::testing

@@ -44,7 +44,7 @@ FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
   Spool spool(setting.fs, setting.clock, join(setting.directory, "rows"), rules.rows, setting.disk,
               rules.spec.view_rule());
   const Device& device = setting.devices.get(true);
-  Model head = load_model(setting.fs, file).model;
+  Model head = load_checked_model(setting.fs, file, setting.check).model;
   const auto plan = plan_group(*ranks, rules, head, device, setting.clock, {});
   StateFiles files = files_of(rules, place.job, setting.fs, join(setting.directory, "unsent"));
   std::unique_ptr<RankedTraining> training;

@@ -11,8 +11,10 @@
 #include "framework/core/net.h"
 #include "framework/parallel/led_training.h"
 #include "framework/runtime/devices.h"
+#include "ndp/jobs/model_check.h"
 
 namespace ndtrain::tuner {
+using namespace ndp;
 
 struct MemberSetting {
   Fs& fs;
@@ -25,6 +27,7 @@ struct MemberSetting {
   std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
   std::string site = {};                      // where it is, see sites_of_ranks()
   bool relay = false;                         // the Tuner passes on, see RankPlace
+  ModelCheck* check = nullptr;  // of heads from the Tuner; null: they are imported as they are
 };
 
 struct TrainingPlace {

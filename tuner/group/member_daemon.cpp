@@ -52,7 +52,8 @@ struct MemberDaemon::Parts final : TunerEvents {
                 .disk = config.disk,
                 .silence = config.silence,
                 .site = config.site,
-                .relay = config.relay} {
+                .relay = config.relay,
+                .check = config.check} {
     const uint64_t drawn = random_bits();
     wire::Hello hello;
     hello.set_store(config.name);

@@ -8,6 +8,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
+#include "ndp/jobs/model_check.h"
 #include "ndp/wire/link_security.h"
 
 namespace ndtrain::tuner {
@@ -25,6 +26,7 @@ struct MemberConfig {
   std::string version;  // of the program
   std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
   std::string site = {};                      // where it is, see sites_of_ranks()
+  ModelCheck* check = nullptr;                // borrowed, see MemberSetting
   LinkSecurity security = {};
   // Reads it anew while it serves (SecurityReload); empty: it stays. Throws Error.
   std::function<LinkSecurity()> read_security = {};

@@ -5,7 +5,8 @@
 
 namespace ndtrain::tuner {
 
-ModelStore::ModelStore(Fs& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {
+ModelStore::ModelStore(Fs& fs, std::string directory, ModelCheck* check)
+    : fs_(fs), directory_(std::move(directory)), check_(check) {
   fs_.make_directories(directory_).or_throw();
 }
 
@@ -39,9 +40,8 @@ Result<std::string> ModelStore::read_all(const Digest& model) const {
                                     "backup of this file");
 }
 
-std::string ModelStore::checked_path(const Digest& model) const {
-  read_all(model).status().or_throw();
-  return path(model);
+ModelFile ModelStore::load(const Digest& model) const {
+  return checked_model(read_all(model).or_throw(), model, path(model), check_);
 }
 
 int64_t ModelStore::size(const Digest& model) const {

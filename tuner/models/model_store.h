@@ -8,13 +8,16 @@
 
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
+#include "ndp/jobs/model_check.h"
 
 namespace ndtrain::tuner {
+using namespace ndp;
 
 class ModelStore {
  public:
-  // `directory` is made if absent. Throws Error.
-  ModelStore(Fs& fs, std::string directory);
+  // `directory` is made if absent. `check`, borrowed, is asked before a model is imported; null:
+  // nobody is. Throws Error.
+  ModelStore(Fs& fs, std::string directory, ModelCheck* check = nullptr);
 
   bool has(const Digest& model) const { return fs_.exists(path(model)); }
   std::string path(const Digest& model) const;
@@ -23,7 +26,7 @@ class ModelStore {
   Result<Digest> add_file(const std::string& path);
   // Both compare the bytes with the digest, since a disk may have changed them.
   Result<std::string> read_all(const Digest& model) const;  // kNotFound, kIo, kCorrupt
-  std::string checked_path(const Digest& model) const;      // throws Error
+  ModelFile load(const Digest& model) const;                // throws Error
   int64_t size(const Digest& model) const;                  // 0: it is not here
   std::vector<Digest> list() const;                         // all there are
   Status remove(const Digest& model);
@@ -37,6 +40,7 @@ class ModelStore {
  private:
   Fs& fs_;
   std::string directory_;
+  ModelCheck* const check_;
 };
 
 }  // namespace ndtrain::tuner

@@ -27,7 +27,7 @@ Answers answers_of(const PublishedModel& version, Spool& spool, std::span<const 
     if (spool.has(photo)) here.push_back(photo);
   }
   if (here.empty()) return {};
-  const ModelFile head = load_model(rules.fs, rules.models.checked_path(version.head));
+  const ModelFile head = rules.models.load(version.head);
   BatchPlans plans([&](int64_t n) { return inference_graph(head.model, n, with_plain_logits); },
                    rules.device, rules.batch);
   SpoolDataset rows(spool, here, std::vector<int64_t>(here.size(), 0), row_types);  // any label

@@ -23,7 +23,6 @@ Answers answers_in(const Evaluation& e, std::span<const Digest> photos,
                    const std::vector<std::string>& classes);
 
 struct AnswerRules {
-  Fs& fs;
   const ModelStore& models;
   const Device& device;
   int64_t batch = 64;

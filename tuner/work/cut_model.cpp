@@ -9,7 +9,7 @@ using namespace ndp;
 
 CutModel cut_model(const JobContext& context, const JobSpec& spec, const std::string& directory) {
   CutModel c;
-  c.model = load_model(context.fs, context.models.checked_path(digest_from_hex(spec.model)));
+  c.model = context.models.load(digest_from_hex(spec.model));
   c.transfer = transfer_of(c.model, spec, any_classes(c.model, spec));
   if (!spec.precision.empty()) {
     c.lowered = load_model(context.fs, PrecisionSurvey::outcome(directory)).model;

@@ -18,7 +18,7 @@ PublishedModel DefaultJobFactory::model_of(const JobSpec& spec,
       spec.precision.empty()
           ? digest_from_hex(spec.model)
           : context_.models.add_file(PrecisionSurvey::outcome(directory)).or_throw();
-  const ModelFile model = load_model(context_.fs, context_.models.checked_path(file));
+  const ModelFile model = context_.models.load(file);
   PublishedModel m{.task = spec.task, .content = model.id(), .extractor = file, .head = file};
   for (int64_t i = 0, n = model.outputs(); i < n; ++i) m.classes.push_back(model.class_name(i));
   m.created = context_.clock.unix_seconds();

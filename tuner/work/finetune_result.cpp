@@ -120,10 +120,8 @@ Promotion FinetuneWork::by_rule(const Evaluation& e, const std::vector<PhotoClai
   const std::optional<PublishedModel> production = compared_with(versions_, job_, spec_.task);
   std::optional<Answers> theirs;
   if (production && production->head != production->extractor) {
-    const AnswerRules rules{.fs = context_.fs,
-                            .models = context_.models,
-                            .device = device(),
-                            .batch = spec_.trainer.batch};
+    const AnswerRules rules{
+        .models = context_.models, .device = device(), .batch = spec_.trainer.batch};
     theirs = production->extractor == extractor_
                  ? answers_of(*production, *spool_, val_->photos(), row_types_, rules)
                  : ProductionAnswers::outcome(context_.fs, directory_, *production);

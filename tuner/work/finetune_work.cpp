@@ -144,9 +144,9 @@ void FinetuneWork::ask_for_rows(RowRequest& q) {
     views.set_count(static_cast<uint32_t>(spec_.views));
     return;
   }
-  here_ = std::make_unique<TunerExtractor>(
-      load_model(context_.fs, context_.models.checked_path(extractor_)),
-      context_.devices.get(spec_.deterministic), *spool_, context_.decoder);
+  here_ = std::make_unique<TunerExtractor>(context_.models.load(extractor_),
+                                           context_.devices.get(spec_.deterministic), *spool_,
+                                           context_.decoder);
   if (spec_.mode == JobMode::kIdeal) {
     local_ = photos_here(context_, spec_, directory_, progress_);
     q.local = claims_of(local_);

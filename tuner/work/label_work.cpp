@@ -177,8 +177,7 @@ RowRequest LabelWork::prepare() {
   q.ask.set_top_k(k);
   q.ask.set_with_paths(db_ != nullptr);
   q.ask.set_deterministic(spec_.deterministic);
-  q.features =
-      row_types_of(load_model(context_.fs, context_.models.checked_path(model_.extractor)).model);
+  q.features = row_types_of(context_.models.load(model_.extractor).model);
   row_bytes_ = q.row_bytes = k * kRankedClassBytes;
   q.check = known_classes(model_.classes.size());
   q.manifest = {.seed = spec_.seed, .runs = 1, .val_split = 0};

@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kRecords = "survey";
 
 ModelFile model_of(const JobContext& context, const JobSpec& spec) {
-  return load_model(context.fs, context.models.checked_path(digest_from_hex(spec.model)));
+  return context.models.load(digest_from_hex(spec.model));
 }
 
 // What the job's work takes its extractor from.

@@ -91,7 +91,7 @@ std::optional<PublishedModel> ProductionAnswers::due(const JobContext& context,
 }
 
 RowRequest ProductionAnswers::prepare() {
-  extractor_ = load_model(context_.fs, context_.models.checked_path(version_.extractor));
+  extractor_ = context_.models.load(version_.extractor);
   row_types_ = row_types_of(extractor_.model);
   const std::string spool = join(join(directory_, kAnswerRecords), "spool");
   context_.fs.make_directories(spool).or_throw();
@@ -146,7 +146,7 @@ bool ProductionAnswers::run(uint32_t run) {
   }
   std::vector<Digest> photos;
   for (const uint64_t n : manifest_->run(0)) photos.push_back(manifest_->entry(n).digest);
-  const AnswerRules rules{.fs = context_.fs, .models = context_.models, .device = device};
+  const AnswerRules rules{.models = context_.models, .device = device};
   Json answers = Json::object();
   for (const auto& [photo, name] : answers_of(version_, *spool_, photos, row_types_, rules)) {
     answers[to_hex(photo)] = name;

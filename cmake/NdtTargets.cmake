@@ -90,7 +90,7 @@ function(ndt_tests area)
   target_compile_options(${area}_test PRIVATE -Wno-shadow)  # of what a file before it has
   if(ARG_OPTIMISED)
     ndt_hot(${area}_test)
-    ndt_precompile(${area}_test ${NDT_TEST_HEADERS})
+    target_precompile_headers(${area}_test REUSE_FROM ndt_optimised_test_headers)
   else()
     # A third of the compile time: what is tested is optimised, most tests are not.
     target_compile_options(${area}_test PRIVATE -O0)

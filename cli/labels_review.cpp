@@ -13,6 +13,10 @@ using namespace ndp;
 
 namespace {
 
+std::string score_text(const std::optional<double>& score) {
+  return score ? fmt::format("{:.6f}", *score) : "";
+}
+
 // Asks for each photo on stderr and reads a line each; what was answered before the end counts.
 std::vector<NewLabel> ask(const OpenLabels& o, const std::vector<ReviewPhoto>& photos,
                           int64_t now) {
@@ -20,7 +24,10 @@ std::vector<NewLabel> ask(const OpenLabels& o, const std::vector<ReviewPhoto>& p
   std::vector<NewLabel> answers;
   size_t n = 0;
   for (const ReviewPhoto& p : photos) {
-    std::cerr << fmt::format("{}/{}  {}  {}? ", ++n, photos.size(), p.path, p.label) << std::flush;
+    const std::string other =
+        p.suggested.empty() ? "" : fmt::format(" (other photos say {})", p.suggested);
+    std::cerr << fmt::format("{}/{}  {}  {}{}? ", ++n, photos.size(), p.path, p.label, other)
+              << std::flush;
     std::string line;
     if (!std::getline(std::cin, line) || line == "q") break;
     if (line == "s") continue;
@@ -38,8 +45,10 @@ std::vector<NewLabel> ask(const OpenLabels& o, const std::vector<ReviewPhoto>& p
 
 void declare_labels_review(ArgsSpec& args) {
   declare_database(args);
-  args.flag("n,number", "how many photos: half drawn at random, half the least certain", "N",
-            "100");
+  args.flag("n,number",
+            "how many photos: half drawn at random; the others, labels that ndtrain labels refine "
+            "has listed, then the least certain",
+            "N", "100");
   args.flag("ask", "ask for each photo here and now, instead of listing them");
   args.flag("answers", "take the list back, with its label column corrected", "CSV");
   declare_seed(args);
@@ -70,13 +79,18 @@ int run_labels_review(Context& context, const Args& args) {
     return kOk;
   }
   Json rows = Json::array();
-  std::string csv = csv_row({"path", "label", "model_score", "at_random"});
+  std::string csv =
+      csv_row({"path", "label", "model_score", "at_random", "suggested", "suggested_score"});
   for (const ReviewPhoto& p : photos) {
     Json row = {{"path", p.path}, {"label", p.label}, {"at_random", p.at_random}};
     if (p.score) row["model_score"] = *p.score;
+    if (p.suggested_score) {
+      row["suggested"] = p.suggested;
+      row["suggested_score"] = *p.suggested_score;
+    }
     rows.push_back(row);
-    csv += csv_row(
-        {p.path, p.label, p.score ? fmt::format("{:.6f}", *p.score) : "", p.at_random ? "1" : ""});
+    csv += csv_row({p.path, p.label, score_text(p.score), p.at_random ? "1" : "", p.suggested,
+                    score_text(p.suggested_score)});
   }
   context.print(rows, csv);
   return kOk;

@@ -92,6 +92,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   }
   c.val_split = args.has("val-split") ? args.number("val-split") : -1;
   if (c.val_split >= 1) throw UsageError("--val-split " + args.text("val-split") + ": below 1");
+  c.group_duplicates = args.on("group-duplicates");
   c.freeze = args.text("freeze");
   c.head = head_of(args);
   c.best = best_of(args);
@@ -177,6 +178,9 @@ void declare_training_data(ArgsSpec& args) {
   args.flag("val-split",
             "share of photos for validation, chosen by their content (default: DATA/val, else 0.2)",
             "X");
+  args.flag("group-duplicates",
+            "photos that are almost the same (see ndtrain photos duplicates) are all trained on or "
+            "all validated with");
   args.flag("cache",
             "where features and the list of the photos are kept (default: ~/.cache/ndtrain)",
             "DIR");

@@ -25,10 +25,12 @@ VERB(labels_export);
 VERB(labels_history);
 VERB(labels_import);
 VERB(labels_query);
+VERB(labels_refine);
 VERB(labels_review);
 VERB(labels_rm);
 VERB(labels_set);
 VERB(labels_stats);
+VERB(labels_suggest);
 VERB(labels_undo);
 VERB(model_diff);
 VERB(model_ls);
@@ -37,6 +39,7 @@ VERB(model_promote);
 VERB(model_rm);
 VERB(model_rollback);
 VERB(model_tag);
+VERB(photos_duplicates);
 VERB(photos_like);
 VERB(photos_restore);
 VERB(photos_rm);
@@ -90,7 +93,11 @@ constexpr Verb kHere[] = {
      "  ndtrain relabel photos/july/*.jpg --root photos -m runs/flowers --db "
      "sqlite:labels.db\n"
      "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
-     declare_relabel, run_relabel}};
+     declare_relabel, run_relabel},
+    {"photos duplicates", "photos that are almost the same, in groups", "PHOTOS [-m MODEL]",
+     "  ndtrain photos duplicates photos\n"
+     "  ndtrain photos duplicates photos -m runs/flowers --similarity 0.95\n",
+     declare_photos_duplicates, run_photos_duplicates}};
 
 constexpr Verb kRuns[] = {
     {"runs ls", "trainings, what they are called and how good they became", "[DIR...] [options]",
@@ -140,6 +147,16 @@ constexpr Verb kLabels[] = {
      "  ndtrain labels review --answers answers.csv --db sqlite:labels.db\n"
      "  ndtrain labels review -n 20 --ask --db sqlite:labels.db\n",
      declare_labels_review, run_labels_review},
+    {"labels refine", "labels that what their photos show contradicts",
+     "PHOTOS -m MODEL --db URL [--apply N|SHARE -o FILE]",
+     "  ndtrain labels refine photos -m runs/flowers --db sqlite:labels.db\n"
+     "  ndtrain labels refine photos -m runs/flowers --db sqlite:labels.db --apply 1% -o was.csv\n"
+     "  ndtrain labels import was.csv --db sqlite:labels.db      # takes that back\n",
+     declare_labels_refine, run_labels_refine},
+    {"labels suggest", "classes for unlabelled photos, from a handful of examples",
+     "PHOTOS -m MODEL --db URL",
+     "  ndtrain labels suggest photos -m squeezenet.onnx --db sqlite:labels.db\n",
+     declare_labels_suggest, run_labels_suggest},
     {"labels accuracy", "how often a version agrees with people and imports",
      "--db URL [--version V]", "  ndtrain labels accuracy --db sqlite:labels.db\n",
      declare_labels_accuracy, run_labels_accuracy},

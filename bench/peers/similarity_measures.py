@@ -63,4 +63,5 @@ def main():
         print(f"  {of_same_class(values, classes):.3f}  {name}")
 
 
-main()
+if __name__ == "__main__":
+    main()

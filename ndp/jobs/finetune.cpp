@@ -17,6 +17,7 @@
 #include "framework/train/compute.h"
 #include "ndp/jobs/finetune_report.h"
 #include "ndp/jobs/mixed_rows.h"
+#include "ndp/jobs/photo_duplicates.h"
 #include "ndp/jobs/photo_views.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
@@ -170,6 +171,9 @@ class Finetune {
                                     .val_split = config_.val_split,
                                     .cache = config_.cache},
                                    progress_);
+    if (config_.group_duplicates) {
+      keep_duplicates_together(photos_, config_.cache, fs_, clock_, progress_);
+    }
     choose_photos(photos_, config_.sampling, config_.how.trainer.seed, progress_);
   }
 

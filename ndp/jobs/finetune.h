@@ -30,9 +30,10 @@ struct FinetuneConfig {
   std::string labels = {};             // a CSV file,class; "": DATA is folders of classes
   DatabaseLabelsConfig database = {};  // instead of both: labels of a label database
   Sampling sampling = {};              // of photos to train on
-  double val_split = -1;        // < 0: DATA/val, or a fifth of the photos where there is none
-  std::string freeze = "auto";  // see trainable_parameters()
-  std::string head = "keep";    // see prepare_transfer()
+  double val_split = -1;          // < 0: DATA/val, or a fifth of the photos where there is none
+  bool group_duplicates = false;  // see keep_duplicates_together()
+  std::string freeze = "auto";    // see trainable_parameters()
+  std::string head = "keep";      // see prepare_transfer()
   JobTrainingConfig how = {};
   std::optional<ExchangeChoice> choice = {};  // by ranks: instead of a schedule, if one is better
   Augmentation augmentation = {};  // of training photos; of features, where some are frozen, mixup

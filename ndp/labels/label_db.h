@@ -105,8 +105,13 @@ class LabelDb {
   virtual Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) = 0;
   virtual Result<LabelStats> stats(int64_t collection, int64_t task) = 0;
 
-  // Photos with a model's label for a person to look at: half of them drawn by the seed and their
-  // digests alone, the others those with the lowest scores of the rest.
+  // Replaces the issues of the photos that were `looked_at`. What a person has answered is none any
+  // more, unless the photo is called something else by now.
+  virtual Status put_issues(int64_t task, std::span<const int64_t> looked_at,
+                            std::span<const LabelIssue> issues) = 0;
+  // Photos for a person to look at. Half of them have a model's label and are drawn by the seed and
+  // their digests alone. The others come before and behind these: labels with issues, the least
+  // likely ones first, then a model's labels with the lowest scores of the rest.
   virtual Result<std::vector<ReviewPhoto>> review(int64_t collection, int64_t task, int64_t count,
                                                   uint64_t seed) = 0;
   virtual Result<FieldAccuracy> accuracy(int64_t collection, int64_t version) = 0;

@@ -175,6 +175,16 @@ struct ChangedPhoto {
   std::optional<double> from_score, to_score;
 };
 
+// A label of a person, an import or a folder that what the photo shows contradicts: what is likely
+// of its class without it, and of the class that is likelier.
+struct LabelIssue {
+  int64_t photo = 0;
+  int64_t class_id = 0;  // that it has
+  double score = 0;
+  int64_t suggested = 0;  // the other class
+  double suggested_score = 0;
+};
+
 // A photo for a person to look at. Only those drawn at random say how good a version is: the least
 // certain ones are wrong more often than others.
 struct ReviewPhoto {
@@ -183,6 +193,9 @@ struct ReviewPhoto {
   std::string path, label;
   std::optional<double> score;
   bool at_random = false;
+  // Of a label with an issue: what it may be instead. `score` is of the label then.
+  std::string suggested = {};
+  std::optional<double> suggested_score = std::nullopt;
 };
 
 struct Agreement {

@@ -8,7 +8,7 @@ namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kPostgresMigrations[] = {kPostgresSchema1, kPostgresSchema2,
-                                                    kPostgresSchema3};
+                                                    kPostgresSchema3, kPostgresSchema4};
 
 // What is copied into before it is looked at; each connection has its own.
 constexpr const char* kSetUp = R"sql(
@@ -233,7 +233,8 @@ void PostgresLabels::insert(const LabelWrites& w) {
 void PostgresLabels::scrub() {
   // The rewritten files hold what is there and no more, the statistics are made from them.
   db_.start("SET lock_timeout = '10s'");
-  for (const char* table : {"labels", "places", "trash_places", "trash", "photos"}) {
+  for (const char* table :
+       {"labels", "label_issues", "places", "trash_places", "trash", "photos"}) {
     db_.execute(std::string("VACUUM (FULL, ANALYZE) ") + table);
   }
   db_.execute("RESET lock_timeout");

@@ -90,4 +90,20 @@ CREATE TABLE trash_places (
 );
 )sql";
 
+// As kSchema6.
+inline constexpr std::string_view kPostgresSchema4 = R"sql(
+CREATE TABLE label_issues (
+  task BIGINT NOT NULL REFERENCES tasks (id),
+  photo BIGINT NOT NULL REFERENCES photos (id),
+  class BIGINT NOT NULL,
+  score DOUBLE PRECISION NOT NULL,
+  suggested BIGINT NOT NULL,
+  suggested_score DOUBLE PRECISION NOT NULL,
+  answered SMALLINT NOT NULL CHECK (answered IN (0, 1)),
+  PRIMARY KEY (task, photo),
+  FOREIGN KEY (task, class) REFERENCES classes (task, id),
+  FOREIGN KEY (task, suggested) REFERENCES classes (task, id)
+);
+)sql";
+
 }  // namespace ndtrain::ndp

@@ -152,4 +152,20 @@ CREATE TABLE trash_places (
 inline constexpr std::string_view kSchema5 = "-- the same tables";
 inline constexpr int64_t kFirstWithChecksums = 5;
 
+// Labels that what their photos show contradicts (LabelIssue), until a person has said something.
+inline constexpr std::string_view kSchema6 = R"sql(
+CREATE TABLE label_issues (
+  task INTEGER NOT NULL REFERENCES tasks (id),
+  photo INTEGER NOT NULL REFERENCES photos (id),
+  class INTEGER NOT NULL,
+  score REAL NOT NULL,
+  suggested INTEGER NOT NULL,
+  suggested_score REAL NOT NULL,
+  answered INTEGER NOT NULL CHECK (answered IN (0, 1)),
+  PRIMARY KEY (task, photo),
+  FOREIGN KEY (task, class) REFERENCES classes (task, id),
+  FOREIGN KEY (task, suggested) REFERENCES classes (task, id)
+) WITHOUT ROWID;
+)sql";
+
 }  // namespace ndtrain::ndp

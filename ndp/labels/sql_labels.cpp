@@ -59,6 +59,7 @@ Status SqlLabels::remove_task(std::string_view name) {
       ->writing([&] {
         const auto task = tables_->integer("SELECT id FROM tasks WHERE name = ?", name);
         if (!task) return true;
+        tables_->run("DELETE FROM label_issues WHERE task = ?", *task);
         tables_->run("DELETE FROM labels WHERE task = ?", *task);
         tables_->run("UPDATE tasks SET in_force = NULL WHERE id = ?", *task);
         tables_->run("DELETE FROM versions WHERE task = ?", *task);
@@ -232,6 +233,7 @@ Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
       ++n;
       tables_->run("DELETE FROM trash WHERE sha256 = (SELECT sha256 FROM photos WHERE id = ?)",
                    photo);
+      tables_->run("DELETE FROM label_issues WHERE photo = ?", photo);
       tables_->run("DELETE FROM labels WHERE photo = ?", photo);
       tables_->run("DELETE FROM trash_places WHERE photo = ?", photo);
       tables_->run("DELETE FROM places WHERE photo = ?", photo);

@@ -48,6 +48,8 @@ class SqlLabels final : public LabelDb {
   Result<LabelPage> query(const LabelQuery& query) override;
   Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) override;
   Result<LabelStats> stats(int64_t collection, int64_t task) override;
+  Status put_issues(int64_t task, std::span<const int64_t> looked_at,
+                    std::span<const LabelIssue> issues) override;
   Result<std::vector<ReviewPhoto>> review(int64_t collection, int64_t task, int64_t count,
                                           uint64_t seed) override;
   Result<FieldAccuracy> accuracy(int64_t collection, int64_t version) override;
@@ -57,6 +59,8 @@ class SqlLabels final : public LabelDb {
  private:
   Result<int64_t> named(const char* table, std::string_view name);
   Result<std::vector<std::string>> names(const char* table);
+  // A person has said what these show. Within a call of tables_.
+  void settle_issues(int64_t task, std::span<const int64_t> photos);
 
   const std::unique_ptr<LabelTables> tables_;
   // What others had written when the files were last made to forget, since which no photos were

@@ -156,6 +156,7 @@ Result<PutReport> SqlLabels::put_labels(const LabelBatch& batch) {
         judge.quick(tables_->newest_labels(batch.task, judge.photos()));
     if (!hard.empty()) judge.settle(tables_->all_labels(batch.task, hard));
     tables_->write(judge.writes());
+    if (batch.source == LabelSource::kHuman) settle_issues(batch.task, judge.photos());
     return judge.report();
   });
 }

@@ -48,7 +48,67 @@ class Smallest {
   std::priority_queue<Candidate, std::vector<Candidate>, Less> heap_;
 };
 
+// As many as `count` leaves room for beside those that were `drawn`. What has been called something
+// else since has no issue.
+std::vector<ReviewPhoto> photos_with_issues(LabelTables& tables, int64_t collection, int64_t task,
+                                            int64_t drawn, int64_t count) {
+  std::vector<ReviewPhoto> photos;
+  tables.rows(
+      [&](const SqlRow& r) {
+        photos.push_back({.photo = r.integer(0),
+                          .digest = digest_from(r.bytes(1)),
+                          .path = r.bytes(2),
+                          .label = r.bytes(3),
+                          .score = r.real(4),
+                          .suggested = r.bytes(5),
+                          .suggested_score = r.real(6)});
+      },
+      "SELECT i.photo, ph.sha256, (SELECT p.path FROM places p WHERE p.photo = i.photo"
+      " AND p.collection = ? ORDER BY p.path LIMIT 1),"
+      " c.name, i.score, s.name, i.suggested_score"
+      " FROM label_issues i JOIN photos ph ON ph.id = i.photo"
+      " JOIN labels l ON l.photo = i.photo AND l.task = i.task AND l.class = i.class"
+      " JOIN classes c ON c.task = i.task AND c.id = i.class"
+      " JOIN classes s ON s.task = i.task AND s.id = i.suggested"
+      " WHERE i.task = ? AND i.answered = 0 AND l.current = 1 AND l.source >= 2"
+      " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = i.photo AND p.collection = ?)"
+      " ORDER BY i.score / i.suggested_score, ph.sha256 LIMIT ?",
+      collection, task, collection, count - drawn);
+  return photos;
+}
+
 }  // namespace
+
+Status SqlLabels::put_issues(int64_t task, std::span<const int64_t> looked_at,
+                             std::span<const LabelIssue> issues) {
+  return tables_
+      ->writing([&] {
+        for (const int64_t photo : looked_at) {
+          tables_->run(
+              "DELETE FROM label_issues WHERE task = ? AND photo = ? AND (answered = 0 OR NOT"
+              " EXISTS (SELECT 1 FROM labels l WHERE l.photo = label_issues.photo AND"
+              " l.task = label_issues.task AND l.class = label_issues.class AND l.current = 1))",
+              task, photo);
+        }
+        for (const LabelIssue& i : issues) {
+          tables_->run(
+              "INSERT INTO label_issues"
+              " (task, photo, class, score, suggested, suggested_score, answered)"
+              " VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (task, photo) DO NOTHING",
+              task, i.photo, i.class_id, i.score, i.suggested, i.suggested_score);
+        }
+        return true;
+      })
+      .status();
+}
+
+// A confirmed label keeps its class: remembered, so that it is not asked about again.
+void SqlLabels::settle_issues(int64_t task, std::span<const int64_t> photos) {
+  if (!tables_->integer("SELECT 1 FROM label_issues WHERE answered = 0 LIMIT 1")) return;
+  for (const int64_t photo : photos) {
+    tables_->run("UPDATE label_issues SET answered = 1 WHERE task = ? AND photo = ?", task, photo);
+  }
+}
 
 Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t task, int64_t count,
                                                    uint64_t seed) {
@@ -83,12 +143,13 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
     }
     std::vector<Candidate> chosen = drawn.take();
     const size_t at_random = chosen.size();
+    std::vector<ReviewPhoto> photos =
+        photos_with_issues(*tables_, collection, task, std::ssize(chosen), count);
+    const size_t issues = photos.size();
     for (const Candidate& c : uncertain.take()) {
-      if (chosen.size() < n && std::ranges::count(chosen, c.photo, &Candidate::photo) == 0) {
+      if (issues + chosen.size() < n && std::ranges::count(chosen, c.photo, &Candidate::photo) == 0)
         chosen.push_back(c);
-      }
     }
-    std::vector<ReviewPhoto> photos;
     for (const Candidate& c : chosen) {
       tables_->rows(
           [&](const SqlRow& r) {
@@ -96,7 +157,7 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
                               .digest = c.digest,
                               .path = r.bytes(2),
                               .label = r.bytes(0),
-                              .at_random = photos.size() < at_random});
+                              .at_random = photos.size() < issues + at_random});
             if (!r.is_null(1)) photos.back().score = r.real(1);
           },
           "SELECT c.name, l.score, (SELECT p.path FROM places p WHERE p.photo = l.photo"

@@ -88,6 +88,74 @@ TEST_P(LabelReviewTest, FewerPhotosThanAskedForAreAllReviewed) {
   EXPECT_THROW(db->review(collection, task, 0, 1).ok(), Error);
 }
 
+TEST_P(LabelReviewTest, BeginsWithIssuesTheLeastLikelyFirstBesideWhatIsDrawn) {
+  label_many(version("v", 1));
+  for (size_t i = 0; i < 9; ++i) put(kFolder, photos[i], cat, 1);
+  std::vector<LabelIssue> issues;
+  for (size_t i = 0; i < 9; ++i) {
+    const double score = 0.01 * static_cast<double>(9 - i);
+    issues.push_back({photos[i], cat, score, dog, 0.8});
+  }
+  ASSERT_TRUE(db->put_issues(task, photos, issues).ok());
+  const auto random = drawn(7);
+  const auto sample = db->review(collection, task, 20, 7).or_throw();
+  ASSERT_EQ(sample.size(), 20U);
+  for (size_t i = 0; i < 9; ++i) {
+    EXPECT_EQ(sample[i].path, "photo " + std::to_string(8 - i) + ".jpg");
+    EXPECT_EQ(sample[i].label, "cat");
+    EXPECT_EQ(sample[i].suggested, "dog");
+    EXPECT_DOUBLE_EQ(*sample[i].score, 0.01 * static_cast<double>(i + 1));
+    EXPECT_DOUBLE_EQ(*sample[i].suggested_score, 0.8);
+    EXPECT_FALSE(sample[i].at_random);
+  }
+  std::set<std::string> at_random;
+  for (size_t i = 9; i < 20; ++i) {
+    EXPECT_EQ(sample[i].at_random, i < 19) << i;
+    EXPECT_TRUE(sample[i].suggested.empty());
+    if (i < 19) at_random.insert(sample[i].path);
+  }
+  EXPECT_EQ(at_random, random) << "issues change nothing of what is drawn";
+  EXPECT_EQ(db->review(collection, task, 4, 7).or_throw()[1].suggested, "dog");
+  EXPECT_TRUE(db->review(collection, task, 4, 7).or_throw()[2].at_random);
+  EXPECT_THAT(db->review(db->collection("other").or_throw(), task, 20, 7).or_throw(), IsEmpty());
+}
+
+TEST_P(LabelReviewTest, AnIssueGoesWithAnAnswerAnotherLabelAnotherListOrItsPhoto) {
+  for (size_t i = 0; i < 6; ++i) put(i == 5 ? kHuman : kFolder, photos[i], cat, 1);
+  std::vector<LabelIssue> issues;
+  for (size_t i = 0; i < 6; ++i) {
+    issues.push_back({photos[i], cat, 0.01 * static_cast<double>(i + 1), dog, 0.8});
+  }
+  const auto listed = [&] {
+    std::string all;
+    for (const ReviewPhoto& p : db->review(collection, task, 100, 1).or_throw()) {
+      all += p.path.substr(6, 1);
+    }
+    return all;
+  };
+  ASSERT_TRUE(db->put_issues(task, photos, issues).ok());
+  EXPECT_EQ(listed(), "012345");
+  put(kHuman, photos[0], cat, 2);   // confirmed
+  put(kHuman, photos[1], dog, 2);   // corrected
+  put(kImport, photos[2], dog, 2);  // by a file
+  put(kHuman, photos[5], cat, 2);   // confirmed, which was said before
+  db->remove_photos(std::vector{photos[3]}).or_throw();
+  EXPECT_EQ(listed(), "4");
+  issues.erase(issues.begin() + 3);
+  ASSERT_TRUE(db->put_issues(task, photos, issues).ok());
+  EXPECT_EQ(listed(), "4") << "what was answered stays so, and 1 and 2 are no cats any more";
+  issues[1].class_id = dog, issues[1].suggested = cat;
+  ASSERT_TRUE(db->put_issues(task, photos, issues).ok());
+  EXPECT_EQ(listed(), "14") << "of what it is called now nobody has been asked";
+  ASSERT_TRUE(db->put_issues(task, photos, {}).ok());
+  EXPECT_EQ(listed(), "");
+  ASSERT_TRUE(db->put_issues(task, std::vector{photos[4]}, std::vector{issues[3]}).ok());
+  EXPECT_EQ(listed(), "4");
+  ASSERT_TRUE(db->put_in_trash(std::vector{sha256("photo 4.jpg")}).ok());
+  EXPECT_EQ(listed(), "");
+  ASSERT_TRUE(db->remove_task(kDefaultTask).ok());
+}
+
 TEST_P(LabelReviewTest, AccuracyComparesAVersionWithWhatPeopleAndImportsSay) {
   const int64_t v1 = version("v1", 1), v2 = version("v2", 2);
   for (size_t i = 0; i < 6; ++i) put(kModel, photos[i], cat, 1, v1);

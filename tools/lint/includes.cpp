@@ -54,9 +54,9 @@ const std::map<std::string_view, Names>& table() {
       {"ndp/engine", {"framework/runtime", "framework/onnx", "ndp/photos", "ndp/store"}},
       {"ndp/jobs",
        {"ndp/engine", "framework/pipeline/profiler", "framework/pipeline/run", "framework/quantize",
-        "framework/sparse/plan", "ndp/labels", "ndp/deltas"}},
+        "framework/sparse/plan", "ndp/labels", "ndp/deltas", "ndp/similarity"}},
       {"ndp/similarity", {"framework/core"}},
-      {"ndp/pipestore", {"ndp/sandbox", "ndp/similarity", "ndp/wire"}},
+      {"ndp/pipestore", {"ndp/sandbox", "ndp/wire"}},
       {"tuner", {"tuner/work", "tuner/watch", "tuner/http", "ndp/sandbox"}},
       {"tuner/ingest", {"ndp/jobs", "ndp/wire"}},
       {"tuner/models", {"ndp/jobs", "ndp/wire"}},
@@ -66,7 +66,7 @@ const std::map<std::string_view, Names>& table() {
       {"tuner/plan", {"tuner/jobs"}},
       {"tuner/service", {"tuner/plan", "ndp/http"}},
       {"tuner/watch", {"tuner/service"}},
-      {"tuner/http", {"tuner/service", "tuner/group", "ndp/similarity"}},
+      {"tuner/http", {"tuner/service", "tuner/group"}},
   };
   return t;
 }

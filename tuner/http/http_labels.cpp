@@ -206,6 +206,10 @@ Json HttpLabels::review(const Open& o, const HttpRequest& r) const {
                 {"path", p.path},   {"held_by", holder_of(p.path)},
                 {"label", p.label}, {"at_random", p.at_random}};
     if (p.score) row["score"] = *p.score;
+    if (p.suggested_score) {
+      row["suggested"] = p.suggested;
+      row["suggested_score"] = *p.suggested_score;
+    }
     json.push_back(std::move(row));
   }
   return json;

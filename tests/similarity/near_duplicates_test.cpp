@@ -1,0 +1,52 @@
+#include "ndp/similarity/near_duplicates.h"
+
+#include <gmock/gmock.h>
+
+#include <bit>
+
+#include "framework/core/rng.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(NearDuplicates, AreAllPairsThatAreNearEnoughOnAnyNumberOfThreads) {
+  Rng rng(1, "hashes");
+  std::vector<uint64_t> hashes;
+  for (int i = 0; i < 700; ++i) {
+    // Every third one is a few bits from an earlier one.
+    uint64_t hash = rng.next_bits();
+    if (i % 3 == 2) {
+      hash = hashes[rng.next_below(hashes.size())];
+      for (uint64_t flips = rng.next_below(6); flips > 0; --flips) {
+        hash ^= uint64_t{1} << rng.next_below(64);
+      }
+    }
+    hashes.push_back(hash);
+  }
+  ThreadPool one(1), three(3);
+  for (const int bits : {0, 2, 5, 20}) {
+    std::vector<PhotoPair> expected;
+    for (size_t i = 0; i < hashes.size(); ++i) {
+      for (size_t j = i + 1; j < hashes.size(); ++j) {
+        if (std::popcount(hashes[i] ^ hashes[j]) <= bits) expected.push_back({i, j});
+      }
+    }
+    EXPECT_GE(expected.size(), 30U);
+    EXPECT_EQ(pairs_within(hashes, bits, one), expected);
+    EXPECT_EQ(pairs_within(hashes, bits, three), expected);
+  }
+  EXPECT_THAT(pairs_within({}, 3, one), IsEmpty());
+}
+
+TEST(NearDuplicates, AreOneGroupByWayOfOthers) {
+  EXPECT_THAT(connected(8, {{1, 2}, {5, 7}, {2, 6}}),
+              ElementsAre(ElementsAre(1, 2, 6), ElementsAre(5, 7)));
+  EXPECT_THAT(connected(8, {{3, 7}, {6, 7}, {0, 6}, {0, 3}}), ElementsAre(ElementsAre(0, 3, 6, 7)));
+  EXPECT_THAT(connected(3, {}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ndtrain::ndp

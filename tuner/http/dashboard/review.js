@@ -62,9 +62,11 @@ function draw() {
   } else {
     find("review_photo").replaceChildren(whole_photo(row));
     find("review_place").textContent = `Photo ${at + 1} of ${sample.length}, ` +
-      (row.at_random ? "drawn at random" : "among the least certain") + `: ${row.path}`;
+      (row.suggested ? "which other photos contradict" : row.at_random ? "drawn at random" : "among the least certain") +
+      `: ${row.path}`;
     find("review_guess").textContent = row.said ?? row.label;
     find("review_score").textContent = row.said ? "said by you"
+      : row.suggested ? `is its label (${percent(row.score)}); others say ${row.suggested} (${percent(row.suggested_score)})`
       : row.score === undefined ? "says the model" : `says the model, ${percent(row.score)} sure`;
     sample.slice(at + 1, at + 4).forEach(load_ahead);
   }

@@ -187,7 +187,8 @@ std::vector<std::vector<AlikePhoto>> duplicate_groups(const PhotoSet& set,
   }
   for (const PhotoPair& p : pairs_within(of_readable, bits, threads)) {
     const size_t a = readable[p.first], b = readable[p.second];
-    if (!embeddings || cosines.between(a, b).value_or(0) >= similarity) pairs.push_back({a, b});
+    const std::optional<float> cosine = cosines.between(a, b);
+    if (!embeddings || (cosine && *cosine >= similarity)) pairs.push_back({a, b});
   }
   std::vector<std::vector<AlikePhoto>> groups;
   for (const std::vector<size_t>& group : connected(set.photos.size(), pairs)) {

@@ -34,7 +34,8 @@ bool is_whole(const std::string& bytes) {
 
 StoreTrash::StoreTrash(Fs& fs, const std::string& path) : fs_(fs), path_(path) {
   const Result<std::string> bytes = fs_.read(path_);
-  if (!bytes.ok()) return;
+  if (bytes.status().code() == Code::kNotFound) return;
+  bytes.status().or_throw();
   if (!is_whole(*bytes)) {
     log::warn("{}: is damaged; what is in the trash is heard of from the Tuner again", path_);
     return;

@@ -18,6 +18,7 @@ namespace ndtrain::ndp {
 
 class StoreTrash {
  public:
+  // Throws Error where it cannot be read: what is in it would be shown.
   StoreTrash(Fs& fs, const std::string& path);
 
   // Whether the bytes of such a file are as they were written: kCorrupt.

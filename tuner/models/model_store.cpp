@@ -58,7 +58,11 @@ std::vector<Digest> ModelStore::list() const {
   return all;
 }
 
-Status ModelStore::remove(const Digest& model) { return fs_.remove(path(model)); }
+Status ModelStore::remove(const Digest& model) {
+  if (Status s = fs_.remove(path(model)); !s.ok()) return s;
+  fs_.sync_directory(directory_);
+  return {};
+}
 
 Result<ModelStore::Part> ModelStore::read(const Digest& model, int64_t offset, size_t limit) const {
   const Result<std::unique_ptr<File>> file = fs_.open(path(model), Fs::Mode::kRead);

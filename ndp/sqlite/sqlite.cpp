@@ -68,7 +68,10 @@ Database::Database(const std::string& path) {
   [[maybe_unused]] static const int before_all_else = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   try {
-    check(db_, sqlite3_open_v2(path.c_str(), &db_, flags, page_checksum_vfs()));
+    const int opened = sqlite3_open_v2(path.c_str(), &db_, flags, page_checksum_vfs());
+    if (opened != SQLITE_OK) {  // db_ does not know its file yet
+      throw Failure{Status(code_of(opened), path + ": " + sqlite3_errstr(opened))};
+    }
     reserve_page_checksums(db_);
     check(db_, sqlite3_busy_timeout(db_, kBusyMilliseconds));
     check(db_, sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 
 #include "framework/core/log.h"
 
@@ -19,6 +20,8 @@ constexpr size_t kWrite = size_t{256} << 10;
 HttpResponse guarded(const std::function<HttpResponse()>& f) {
   try {
     return f();
+  } catch (const std::bad_alloc&) {
+    return http_error(503, "out of memory; ask again later, or for less");
   } catch (const std::exception& e) {
     return http_error(500, e.what());
   }

@@ -78,6 +78,18 @@ TEST(HttpServer, PassesOnTheHandlersStatusAndBytes) {
   EXPECT_EQ(r.type, "application/octet-stream");
 }
 
+TEST(HttpServer, SaysThatItIsOutOfMemoryAndGoesOn) {
+  std::vector<HttpServer::Route> routes = echoes();
+  routes.push_back({"GET", "/much", Role::kAnyone,
+                    [](const HttpRequest&) -> HttpResponse { throw std::bad_alloc(); }});
+  const auto server = serve(std::move(routes));
+  const HttpClient client(server->address());
+  const HttpResponse r = client.get("/much").or_throw();
+  EXPECT_EQ(r.status, 503);
+  EXPECT_THAT(r.body, HasSubstr("out of memory"));
+  EXPECT_EQ(client.get("/healthz").or_throw().status, 200);
+}
+
 TEST(HttpServer, AddsNothingToAnAnswerWithoutABody) {
   const auto server = serve({{"GET", "/readyz", Role::kAnyone,
                               [](const HttpRequest&) { return HttpResponse{.status = 503}; }}});

@@ -18,6 +18,7 @@ class JobRecords {
   // number is not given out again. Throws Error when the directory cannot be read.
   JobRecords(Fs& fs, std::string directory);
 
+  const std::string& directory() const { return directory_; }
   const std::map<uint64_t, JobRecord>& all() const { return jobs_; }
   const JobRecord& job(uint64_t id) const;  // throws Error when there is none
   JobRecord& at(uint64_t id) { return jobs_.at(id); }

@@ -56,7 +56,7 @@ struct ActiveJob {
   bool keeping = false;  // a task of the keep lane is out
   bool working = false;  // one of the job lane
   bool& busy(size_t lane) { return lane == keep_lane() ? keeping : working; }
-  bool away = false;  // where rows are kept; then, to be made again:
+  std::string away = {};  // why, where rows are kept cannot be reached; then, to be made again:
   std::function<Continuation()> again = {};
   size_t again_lane = 0;
   std::chrono::nanoseconds again_at{0};

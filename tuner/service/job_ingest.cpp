@@ -143,7 +143,7 @@ void JobIngest::apply(const ActivePtr& job, const std::string& store, RowIngest:
   for (const std::string& line : a.notes) ports_.records.note(job->id, line);
   for (auto& i : a.inventories) {
     if (const std::string why = admit(job, i); !why.empty()) {
-      return ports_.control.fail(job, why);
+      return ports_.control.fail_or_wait(job, why);
     }
     i.sample.clear();
     i.numerics = ports_.stores.record(i.store).numerics;
@@ -154,7 +154,7 @@ void JobIngest::apply(const ActivePtr& job, const std::string& store, RowIngest:
   for (auto& rows : a.keep) job->rows.push_back(std::move(rows));
   for (const uint32_t run : a.complete) {
     if (const Status s = close_run(job, run); !s.ok()) {
-      return ports_.control.fail(job, s.message());
+      return ports_.control.fail_or_wait(job, s.message());
     }
   }
   for (auto& [name, message] : a.send) send(job, name, std::move(message));

@@ -29,6 +29,8 @@ class JobControl {
   virtual void start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) = 0;
   virtual void work_on_runs(const ActivePtr& job) = 0;
   virtual void fail(const ActivePtr& job, const std::string& why) = 0;
+  // Something failed that may be for want of room: then it waits for that, else it fails.
+  virtual void fail_or_wait(const ActivePtr& job, const std::string& why) = 0;
 
  protected:
   ~JobControl() = default;

@@ -125,6 +125,7 @@ void JobQueue::put_away(uint64_t id, JobState state) {
   }
   record.start_now = false;
   ports_.records.put(record);
+  ports_.runner.stop_waiting(id);
   if (in_progress) return ports_.runner.leave(id);
   ports_.records.note(id, std::string(name_of(state)) + ": " + why);
 }
@@ -192,6 +193,7 @@ std::vector<const JobRecord*> JobQueue::due() const {
 // waits is waited for by those behind it that it is in conflict with, so that none overtakes it.
 std::optional<JobWait> JobQueue::waits_for(const JobRecord& job,
                                            const std::vector<const JobRecord*>& before) const {
+  if (ports_.runner.waits_for_room(job.id)) return JobWait{job.id, "there is no room"};
   const std::vector<ActivePtr>& running = ports_.runner.jobs();
   for (const ActivePtr& other : running) {
     if (other->id == job.id) return JobWait{job.id, "what it did before ends"};
@@ -214,6 +216,7 @@ std::optional<JobWait> JobQueue::waits_for(const JobRecord& job,
 }
 
 std::optional<JobWait> JobQueue::waits_for(uint64_t id) const {
+  if (ports_.runner.waits_for_room(id)) return std::nullopt;  // it says so as what it does
   const std::vector<const JobRecord*> all = due();
   const auto at = std::ranges::find(all, id, &JobRecord::id);
   return at == all.end() ? std::nullopt : waits_for(**at, all);
@@ -238,6 +241,7 @@ void JobQueue::begin(uint64_t id) {
   record.state = JobState::kRunning;
   if (record.started == 0) record.started = ports_.clock.unix_seconds();
   if (const Status s = ports_.records.save(record); !s.ok()) {
+    if (ports_.runner.wait_for_room(id, s.message())) return;
     record.state = JobState::kFailed;
     record.message = s.message();
     record.ended = ports_.clock.unix_seconds();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
 
 #include "framework/core/json.h"
@@ -45,7 +46,8 @@ JobRunner::JobRunner(const Ports& ports)
                .trash = ports.trash,
                .control = *this,
                .audit = ports.audit,
-               .audit_seed = ports.audit_seed}) {}
+               .audit_seed = ports.audit_seed}),
+      room_(ports.fs, ports.clock, ports.records.directory()) {}
 
 std::vector<ActivePtr> JobRunner::in_progress() const {
   std::vector<ActivePtr> all;
@@ -73,6 +75,8 @@ void JobRunner::start(const ActivePtr& job, size_t lane, std::function<Continuat
       after = f();
     } catch (const SinkUnavailable& away) {
       return [this, job, lane, f, why = std::string(away.what())] { sink_away(job, lane, f, why); };
+    } catch (const std::bad_alloc&) {
+      failure = "the Tuner is out of memory; resume the job with a smaller --memory";
     } catch (const std::exception& e) {
       failure = e.what();
     }
@@ -87,17 +91,33 @@ void JobRunner::task_is_back(const ActivePtr& job) {
 void JobRunner::ended(const ActivePtr& job, size_t lane, const std::string& failure,
                       const Continuation& after) {
   job->busy(lane) = false;
-  job->away = job->away && lane != job->again_lane;
+  if (lane == job->again_lane) job->away.clear();
   task_is_back(job);
   if (job->over) return;
   note_lines(job);
   if (stopping_ && !job->keeping && !job->working) return put_down(job);
-  if (!failure.empty()) return fail(job, failure);
+  if (!failure.empty()) return fail_or_wait(job, failure);
   try {
     if (after) after();
   } catch (const std::exception& e) {  // a full disk, say
-    fail(job, e.what());
+    fail_or_wait(job, e.what());
   }
+}
+
+// It is running still, so that it begins again where it was.
+void JobRunner::fail_or_wait(const ActivePtr& job, const std::string& why) {
+  if (job->over) return;
+  if (!wait_for_room(job->id, why)) return fail(job, why);
+  note_lines(job);
+  job->progress.interrupt();
+  add(past_, job->report.counts());
+  dismiss(job, false, room_.text(job->id));
+}
+
+bool JobRunner::wait_for_room(uint64_t job, const std::string& why) {
+  if (!room_.wait(job, why)) return false;
+  ports_.records.note(job, room_.text(job));
+  return true;
 }
 
 // The lane stays busy for the job until the task is made again.
@@ -111,7 +131,8 @@ void JobRunner::sink_away(const ActivePtr& job, size_t lane, const std::function
     if (!job->keeping && !job->working) put_down(job);
     return;
   }
-  if (!std::exchange(job->away, true)) ports_.records.note(job->id, "waits: " + why);
+  if (job->away.empty()) ports_.records.note(job->id, "waits: " + why);
+  job->away = why;
   job->again = f;
   job->again_lane = lane;
   job->again_at = now() + kAskAgain;
@@ -143,6 +164,7 @@ void JobRunner::forget_wrong_rows(const ActivePtr& job) {
 
 void JobRunner::tick() {
   ingest_.tick();
+  room_.tick();
   for (const ActivePtr& job : in_progress()) {
     note_lines(job);
     if (!job->again || now() < job->again_at) continue;
@@ -151,7 +173,7 @@ void JobRunner::tick() {
 }
 
 JobRunner::Time JobRunner::next() const {
-  Time next = ingest_.next();
+  Time next = std::min(ingest_.next(), room_.next());
   for (const ActivePtr& job : in_progress()) {
     if (job->again) next = std::min(next, job->again_at);
   }
@@ -259,11 +281,15 @@ void JobRunner::leave(const ActivePtr& job) {
                                    (record.message.empty() ? "" : ": " + record.message));
   add(past_, job->report.counts());
   record.start_now = false;
+  dismiss(job, record.state == JobState::kDone, record.message);
+}
+
+void JobRunner::dismiss(const ActivePtr& job, bool done, const std::string& why) {
   put_down(job);
   wire::ToStore m;
   m.mutable_job_end()->set_job(job->id);
-  m.mutable_job_end()->set_done(record.state == JobState::kDone);
-  m.mutable_job_end()->set_reason(wire::as_text(record.message));
+  m.mutable_job_end()->set_done(done);
+  m.mutable_job_end()->set_reason(wire::as_text(why));
   for (const std::string& store : ports_.stores.here()) ports_.stores.send(store, m);
   ingest_.over(job);
 }
@@ -289,7 +315,8 @@ void JobRunner::model_bytes_sent(uint64_t bytes) {
 
 std::string JobRunner::doing(uint64_t id) const {
   const ActivePtr job = find(id);
-  if (!job) return "";
+  if (!job) return room_.text(id);
+  if (!job->away.empty()) return "waits: " + job->away;
   return job->wait.waits() ? job->wait.text() : job->progress.now();
 }
 

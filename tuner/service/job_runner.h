@@ -1,8 +1,9 @@
 // The jobs in progress, from their start to their end: rows come in (JobIngest), a job's work is
 // told of each run that is complete, and what comes of it is published. A killed Tuner goes on with
 // them. One thread, the service's; each has two lanes of its own, for its work and for its sink, at
-// most one task on each. What a task or a full disk throws fails the job; a sink that is away
-// (SinkUnavailable) is asked again. Who may run beside whom, JobQueue says.
+// most one task on each. What a task throws fails the job, unless the volume is full: then it waits
+// for room (RoomWait); a sink that is away (SinkUnavailable) is asked again. Who may run beside
+// whom, JobQueue says.
 #pragma once
 
 #include <atomic>
@@ -22,6 +23,7 @@
 #include "tuner/service/model_distribution.h"
 #include "tuner/service/photo_holders.h"
 #include "tuner/service/photo_trash.h"
+#include "tuner/service/room_wait.h"
 #include "tuner/service/store_registry.h"
 
 namespace ndtrain::tuner {
@@ -59,6 +61,10 @@ class JobRunner final : JobControl {
   void begin(const JobRecord& record, bool again);
   void leave(uint64_t job);  // it was in progress, and is as its record says
   void start_now(uint64_t job);
+  // Of one that is not in progress, and cannot begin: whether it waits for room from now on.
+  bool wait_for_room(uint64_t job, const std::string& why);
+  bool waits_for_room(uint64_t job) const { return !room_.text(job).empty(); }
+  void stop_waiting(uint64_t job) { room_.end(job); }  // for room; it is put away
   JobIngest& ingest() { return ingest_; }
   void model_bytes_sent(uint64_t bytes);  // for the oldest in progress, where there is one
 
@@ -82,11 +88,13 @@ class JobRunner final : JobControl {
   void fail(const ActivePtr& job, const std::string& why) override {
     end(job, JobState::kFailed, why);
   }
+  void fail_or_wait(const ActivePtr& job, const std::string& why) override;
   void forget_wrong_rows(const ActivePtr& job);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   std::string publish(const ActivePtr& job, const JobOutcome& outcome, Json& result);
   void end(const ActivePtr& job, JobState state, const std::string& message);
   void leave(const ActivePtr& job);
+  void dismiss(const ActivePtr& job, bool done, const std::string& why);  // stores stop with it
   void put_down(const ActivePtr& job);  // it is over, its record unchanged
   void task_is_back(const ActivePtr& job);
   void note_lines(const ActivePtr& job);
@@ -99,6 +107,7 @@ class JobRunner final : JobControl {
   std::vector<ActivePtr> jobs_;
   std::shared_ptr<NumericsSamples> samples_ = std::make_shared<NumericsSamples>();
   JobIngest ingest_;
+  RoomWait room_;
   JobReport::Counts past_;              // of jobs that are over
   std::atomic<bool> stopping_ = false;  // a lane asks
 };

@@ -16,6 +16,11 @@ using namespace ndp;
 
 namespace {
 
+// A database without room is away until somebody makes some.
+Status as_away(const Status& s) {
+  return s.code() == Code::kNoSpace ? Status(Code::kIo, s.message()) : s;
+}
+
 constexpr size_t kAtOnce = 50'000;  // photos that are added in one transaction
 constexpr int64_t kMany = 10'000;   // labels that are worth tidying up after
 
@@ -139,7 +144,7 @@ Result<std::vector<RowIngest::BadRow>> LabelSink::keep(std::span<const RowIngest
     labelled_ += put->added;
     return bad;
   }
-  if (put.status().code() != Code::kNotFound) return put.status();
+  if (put.status().code() != Code::kNotFound) return as_away(put.status());
   // Somebody has deleted a photo meanwhile: the others' labels are kept.
   const std::vector<NewLabel> all = std::exchange(batch.labels, {});
   for (size_t i = 0; i < all.size(); ++i) {
@@ -150,7 +155,7 @@ Result<std::vector<RowIngest::BadRow>> LabelSink::keep(std::span<const RowIngest
     } else if (put.status().code() == Code::kNotFound) {
       bad.push_back({numbers[i], "it was deleted"});
     } else {
-      return put.status();
+      return as_away(put.status());
     }
   }
   return bad;

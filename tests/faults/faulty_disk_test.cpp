@@ -3,51 +3,21 @@
 // twice; and each refusal says which file, and why.
 #include <gmock/gmock.h>
 
-#include <map>
-#include <optional>
-#include <set>
+#include <algorithm>
+#include <cstdio>
+#include <functional>
 
-#include "framework/core/log.h"
 #include "framework/testing/faulty_fs.h"
 #include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/http/access.h"
 #include "ndp/http/tokens.h"
-#include "tests/faults/state_files.h"
+#include "tests/faults/state_file_sweep.h"
 
 namespace ndtrain::faults {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
-
-// Per name: whether it may be in the file, and whether it may not.
-class Account {
- public:
-  void acknowledged(const std::string& name, bool there) { may_[name] = {there}; }
-  void unknown(const std::string& name, bool there) {
-    may_.try_emplace(name, std::set{false}).first->second.insert(there);
-  }
-  void nothing_is_certain_of(const std::string& name) { may_[name] = {false, true}; }
-
-  // What is wrong with a file that has these; "": nothing.
-  std::string objection(const std::vector<std::string>& names) const {
-    std::map<std::string, int> count;
-    for (const std::string& name : names) ++count[name];
-    std::string all;
-    for (const auto& [name, n] : count) {
-      if (n > 1) all += name + " is there " + std::to_string(n) + " times; ";
-      if (!may_.contains(name) || !may_.at(name).contains(true)) all += name + " came back; ";
-    }
-    for (const auto& [name, may] : may_) {
-      if (!may.contains(false) && !count.contains(name)) all += name + " is lost; ";
-    }
-    return all;
-  }
-
- private:
-  std::map<std::string, std::set<bool>> may_;
-};
 
 struct Strike {
   int64_t n = 1;
@@ -55,86 +25,27 @@ struct Strike {
   bool lasting = false;
   MemoryFs::Survives survives = MemoryFs::Survives::kNothing;
   bool stops = false;  // the process ends after the first refusal
+  bool real = false;   // not in memory: nothing is lost with the machine, which goes on
 };
 
-class FaultyDisk : public ::testing::TestWithParam<StateFileKind> {
+class FaultyDisk : public StateFileSweep {
  protected:
-  // Thousands of restarts would each say what they found.
-  FaultyDisk() { log::set_level(log::Level::kOff); }
-
-  void expect_reason(const std::string& message) const {
-    EXPECT_THAT(message, AnyOf(HasSubstr("error"), HasSubstr("No space left"),
-                               HasSubstr("Read-only"), HasSubstr("Too many open files")));
-    EXPECT_THAT(message, HasSubstr("state"));
-  }
-
-  // Runs `change` of `names`, in a process that may end of it.
-  template <typename Change>
-  void change(Account& account, const std::vector<std::string>& names, bool there, bool strict,
-              const Change& change) {
-    try {
-      Status s;
-      try {
-        s = change();
-      } catch (const std::exception& e) {
-        s = Status(Code::kIo, e.what());
-      }
-      if (!s.ok()) {
-        expect_reason(s.message());
-        refused_ = true;
-      }
-      for (const std::string& name : names) {
-        if (s.ok()) {
-          account.acknowledged(name, there);
-        } else if (!strict) {
-          account.unknown(name, there);
-        }
-      }
-    } catch (...) {  // the process ends
-      for (const std::string& name : names) account.unknown(name, there);
-      throw;
-    }
-  }
-
-  std::unique_ptr<StateFile> open(Fs& fs) {
-    for (int tries = 0; tries < 3; ++tries) {
-      try {
-        return GetParam().open(fs, clock_);
-      } catch (const std::exception& e) {
-        expect_reason(e.what());
-      }
-    }
-    return nullptr;
-  }
-
-  void work(Fs& fs, Account& account, bool strict, bool stops) {
-    const std::unique_ptr<StateFile> file = open(fs);
-    if (!file) return;
-    refused_ = false;
-    const bool together = strict && GetParam().together;
-    change(account, {"d", "e"}, true, together, [&] { return file->add({"d", "e"}); });
-    if (stops && refused_) return;
-    if (GetParam().removes) {
-      change(account, {"a"}, false, strict, [&] { return file->remove("a"); });
-      if (stops && refused_) return;
-    }
-    change(account, {}, true, strict, [&] { return file->tidy(); });
-    if (stops && refused_) return;
-    change(account, {"f"}, true, strict, [&] { return file->add({"f"}); });
-  }
-
   int sweep(Strike each);
   // Whether the fault struck.
-  bool strike(const Strike& strike) {
+  bool strike(const Strike& s) {
+    if (s.real) {
+      const WorkingDirectory empty;
+      return strike(s, real_fs(), [] {});
+    }
     MemoryFs disk;
-    Account account;
+    return strike(s, disk, [&] { disk.crash(s.survives); });
+  }
+  bool strike(const Strike& strike, Fs& disk, const std::function<void()>& crash) {
     disk.make_directories("state").or_throw();
+    Account account;
     {
       FaultyFs fs(disk);
-      const auto file = GetParam().open(fs, clock_);
-      file->add({"a"}).or_throw();
-      file->add({"b", "c"}).or_throw();
-      for (const char* name : {"a", "b", "c"}) account.acknowledged(name, true);
+      account = begin(fs);
     }
     bool struck = false;
     {
@@ -149,35 +60,11 @@ class FaultyDisk : public ::testing::TestWithParam<StateFileKind> {
       }
       struck = fs.struck();
     }
-    disk.crash(strike.survives);
-    restart(disk, account, is_lie(strike.fault));
+    crash();
+    FaultyFs fs(disk);
+    restart(fs, account, is_lie(strike.fault));
     return struck;
   }
-
-  // A disk that said that something is durable which is not may cost what was said in that process,
-  // or the file, which is named then; it brings nothing back, and nothing twice.
-  void restart(MemoryFs& disk, Account account, bool lied) {
-    FaultyFs fs(disk);
-    if (lied) {
-      for (const char* name : {"a", "d", "e", "f"}) account.nothing_is_certain_of(name);
-    }
-    try {
-      const auto file = GetParam().open(fs, clock_);
-      EXPECT_EQ(account.objection(file->names()), "");
-      file->add({"g"}).or_throw();
-      account.acknowledged("g", true);
-    } catch (const std::exception& e) {
-      if (!lied) ADD_FAILURE() << e.what();
-      EXPECT_THAT(e.what(), HasSubstr("state"));
-      return;
-    }
-    const auto file = GetParam().open(fs, clock_);
-    EXPECT_EQ(account.objection(file->names()), "") << "after one more restart";
-  }
-
-  bool refused_ = false;
-  const FsyncThrows throws_;
-  ManualClock clock_;
 };
 
 // Strikes one operation after the other; how many there were.
@@ -185,7 +72,8 @@ int FaultyDisk::sweep(Strike each) {
   const std::string how =
       std::string(name_of(each.fault)) + (each.lasting ? " from it on" : "") +
       (each.stops ? ", then the process ends" : "") +
-      (each.survives == MemoryFs::Survives::kAll ? ", the machine does not" : "");
+      (each.survives == MemoryFs::Survives::kAll ? ", the machine does not" : "") +
+      (each.real ? ", on a real disk" : "");
   for (each.n = 1; each.n < 1000; ++each.n) {
     SCOPED_TRACE("operation " + std::to_string(each.n) + ": " + how);
     if (!strike(each)) return static_cast<int>(each.n) - 1;
@@ -212,6 +100,13 @@ TEST_P(FaultyDisk, LosesNothingThatWasAcknowledged) {
   }
   std::printf("%s: %d pairs of an operation and a fault, each four times\n", GetParam().name,
               pairs);
+  EXPECT_GT(pairs, 50);
+}
+
+TEST_P(FaultyDisk, LosesNothingOnARealDisk) {
+  int pairs = 0;
+  for (const Fault fault : kFaults) pairs += sweep({.fault = fault, .real = true});
+  std::printf("%s: %d pairs of an operation and a fault on a real disk\n", GetParam().name, pairs);
   EXPECT_GT(pairs, 50);
 }
 
@@ -259,8 +154,9 @@ TEST(FaultyDiskTokens, OfWhichNobodyCanTellWhetherThereAreLetNobodyIn) {
   EXPECT_TRUE(ndp::Access(fs, clock, {.directory = "state"}).on());
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, FaultyDisk, ::testing::ValuesIn(state_file_kinds()),
-                         [](const auto& kind) { return std::string(kind.param.name); });
+INSTANTIATE_TEST_SUITE_P(Of, FaultyDisk, ::testing::ValuesIn(state_file_kinds()), kind_name);
+INSTANTIATE_TEST_SUITE_P(OfJobs, FaultyDisk, ::testing::ValuesIn(job_state_file_kinds()),
+                         kind_name);
 
 }  // namespace
 }  // namespace ndtrain::faults

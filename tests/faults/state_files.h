@@ -30,6 +30,8 @@ struct StateFileKind {
   std::unique_ptr<StateFile> (*open)(Fs&, Clock&);  // throws Error
 };
 
-const std::vector<StateFileKind>& state_file_kinds();
+const std::vector<StateFileKind>& state_file_kinds();      // logs and lists of both roles
+const std::vector<StateFileKind>& job_state_file_kinds();  // of jobs, trainings and models
+const std::vector<StateFileKind>& database_kinds();        // SQLite's, on the real file system
 
 }  // namespace ndtrain::faults

@@ -1,0 +1,31 @@
+// SQLite's files on a disk of which one operation goes wrong: a VFS in front of the one that there
+// is, as FaultyFs is in front of a file system. Below the checksums of our databases.
+#pragma once
+
+#include <cstdint>
+
+#include "framework/testing/faulty_fs.h"
+
+namespace ndtrain::support {
+
+// That a VFS can have: what a crash of the machine loses is not simulated, so an fsync that is lost
+// changes nothing, and SQLite renames no file.
+inline constexpr Fault kDatabaseFaults[] = {Fault::kIo,         Fault::kNoSpace,
+                                            Fault::kReadOnly,   Fault::kTooManyFiles,
+                                            Fault::kShortWrite, Fault::kTornWrite};
+
+// One for the whole process. Connections of one thread at a time.
+class FaultyVfs {
+ public:
+  // Before the process opens its first database; all that it opens go through this.
+  static void install();
+
+  // The n-th operation from now (1: the next one) that the fault can strike goes wrong; `lasting`:
+  // so do all such ones after it. Until heal(), after a torn write or an fsync that has failed, all
+  // operations fail: the process has ended.
+  static void strike(int64_t n, Fault fault, bool lasting = false);
+  static void heal() { strike(0, Fault::kIo); }
+  static bool struck();  // since strike()
+};
+
+}  // namespace ndtrain::support

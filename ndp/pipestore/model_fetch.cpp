@@ -63,7 +63,7 @@ bool ModelFetch::fetch(std::span<const Digest> models) {
 
 void ModelFetch::want(const Digest& file, const wire::ModelWanted& like) {
   const Result<int64_t> offset = setting_.blobs.offset(file);
-  if (!offset.ok()) return give_up(offset.status().message());
+  if (!offset.ok()) return give_up(offset.status());
   fetching_ = file;
   asked_until_ = *offset + static_cast<int64_t>(kModelPart) * kModelParts;
   wire::FromStore m;
@@ -118,7 +118,7 @@ void ModelFetch::apply_step() {
 }
 
 void ModelFetch::applied(const Status& status) {
-  if (!status.ok() && !is_damage(status.code())) return give_up(status.message());
+  if (!status.ok() && !is_damage(status.code())) return give_up(status);
   const Step step = steps_.front();
   setting_.blobs.remove(step.delta);
   if (status.code() == Code::kNotFound) setting_.blobs.remove(step.base);  // its bytes have changed
@@ -131,8 +131,9 @@ void ModelFetch::applied(const Status& status) {
 void ModelFetch::by_itself(const std::string& failure) {
   steps_.clear();
   if (++bad_ways_ >= kBadWays) {
-    return give_up(fmt::format("{} ways to model {} that lead nowhere, the last: {}", kBadWays,
-                               short_hex(*model_), failure));
+    return give_up(
+        {Code::kCorrupt, fmt::format("{} ways to model {} that lead nowhere, the last: {}",
+                                     kBadWays, short_hex(*model_), failure)});
   }
   log::warn("model {} by deltas: {}; it is fetched as it is", short_hex(*model_), failure);
   wire::ModelWanted wanted;
@@ -159,7 +160,7 @@ bool ModelFetch::part(const wire::ModelPart& p) {
     return true;
   }
   if (!whole.ok() && (whole.status().code() != Code::kCorrupt || ++corrupt_ >= kCorruptModels)) {
-    give_up(whole.status().message());
+    give_up(whole.status());
     return true;
   }
   if (!whole.ok()) log::warn("{}", whole.status().message());
@@ -194,13 +195,13 @@ void ModelFetch::fetch_again(const Damage& damage) {
   setting_.blobs.remove(damage.model);
   if (++damaged_ < kCorruptModels) return setting_.here();
   damaged_ = 0;
-  setting_.failed(damage.what);
+  setting_.failed({Code::kCorrupt, damage.what});
 }
 
-void ModelFetch::give_up(const std::string& reason) {
+void ModelFetch::give_up(const Status& why) {
   session_over();
   corrupt_ = 0;
-  setting_.failed(reason);
+  setting_.failed(why);
 }
 
 }  // namespace ndtrain::ndp

@@ -33,8 +33,8 @@ class ModelFetch {
     size_t lane;
     DeltaApplier apply;
     std::function<void(wire::FromStore)> send;
-    std::function<void()> here;                      // a model is, that was wanted
-    std::function<void(const std::string&)> failed;  // it cannot be kept
+    std::function<void()> here;                 // a model is, that was wanted
+    std::function<void(const Status&)> failed;  // it cannot be kept
   };
 
   explicit ModelFetch(Setting setting) : setting_(std::move(setting)) {}
@@ -68,7 +68,7 @@ class ModelFetch {
   void apply_step();
   void applied(const Status& status);
   void by_itself(const std::string& failure);
-  void give_up(const std::string& reason);
+  void give_up(const Status& why);
 
   Setting setting_;
   std::optional<Digest> model_;     // that is wanted

@@ -99,17 +99,35 @@ void RowJobs::advance() {
   for (const uint64_t id : ids) {  // any of which may be refused meanwhile
     const auto job = jobs_.find(id);
     if (job == jobs_.end() || job->second.opening || job->second.work) continue;
-    const bool here = ports_.models.fetch(models_of(job->second.ask));
-    if (here && job->second.inventory) open(id);
+    if (has_models(job->second) && job->second.inventory) open(id);
   }
 }
 
-void RowJobs::model_failed(const std::string& reason) {
+bool RowJobs::has_models(const Job& job) {
+  const std::vector<Digest> models = models_of(job.ask);
+  if (retry_at_ == Time::max()) return ports_.models.fetch(models);
+  return std::ranges::all_of(models, [&](const Digest& m) { return ports_.blobs.has(m); });
+}
+
+void RowJobs::model_failed(const Status& why) {
   std::vector<uint64_t> waiting;
   for (const auto& [id, job] : jobs_) {
     if (!job.work && !job.opening) waiting.push_back(id);
   }
-  for (const uint64_t id : waiting) refuse(id, "its model cannot be kept: " + reason);
+  if (why.code() == Code::kNoSpace) {
+    retry_at_ = ports_.clock.monotonic() + kRetry;
+    for (const uint64_t id : waiting) {
+      log::warn("job {} waits for room for its model: {}", id, why.message());
+    }
+    return;
+  }
+  for (const uint64_t id : waiting) refuse(id, "its model cannot be kept: " + why.message());
+}
+
+void RowJobs::tick() {
+  if (ports_.clock.monotonic() < retry_at_) return;
+  retry_at_ = Time::max();
+  ports_.go_on();
 }
 
 std::vector<Digest> RowJobs::models() const {

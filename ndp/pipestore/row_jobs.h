@@ -4,6 +4,7 @@
 // on the lane.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -30,6 +31,9 @@ class RowJobs {
   // Lists of photos that are made at once, those of jobs that are over by now included; a Tuner
   // that asks for more loses its session.
   static constexpr size_t kMostLists = 4 * kMost;
+  using Time = TunerConnection::Time;
+  // Between two attempts to fetch a model for which there is no room.
+  static constexpr Time kRetry = std::chrono::seconds(30);
 
   struct Ports {
     Clock& clock;
@@ -47,10 +51,17 @@ class RowJobs {
   void wanted(const wire::Wanted& message);
   void acknowledged(const wire::Ack& message);
   void end(const wire::JobEnd& end);
-  void session_over() { jobs_.clear(); }
+  void session_over() {
+    jobs_.clear();
+    retry_at_ = Time::max();
+  }
 
   void advance();  // whatever waits for a model, or for nothing any more
-  void model_failed(const std::string& reason);
+  // Jobs that wait for it are refused; for want of room they wait for that.
+  void model_failed(const Status& why);
+
+  void tick();
+  Time next() const { return retry_at_; }  // when tick() has something to do
 
   std::vector<Digest> models() const;  // that jobs need
   size_t size() const { return jobs_.size(); }
@@ -84,6 +95,7 @@ class RowJobs {
   }
   void answer(const Job& job, wire::FromStore message);
   void refuse(uint64_t id, const std::string& reason);
+  bool has_models(const Job& job);  // asks for those that are not here
 
   void list(uint64_t id);
   void listed(uint64_t id, Result<StoreInventory> result);
@@ -101,6 +113,7 @@ class RowJobs {
   const Ports ports_;
   uint64_t serials_ = 0;
   size_t listing_ = 0;            // lists on the lane
+  Time retry_at_ = Time::max();   // that there may be room for models; max(): there is
   std::map<uint64_t, Job> jobs_;  // of this session
   uint64_t rows_made_ = 0, row_bytes_ = 0, photo_bytes_ = 0;
   std::map<std::string, double> stages_;

@@ -27,9 +27,9 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
                .send = [this](wire::FromStore m) { tuner_.send(std::move(m)); },
                .here = [this] { go_on(); },
                .failed =
-                   [this](const std::string& reason) {
+                   [this](const Status& why) {
                      deployment_.model_failed();
-                     jobs_.model_failed(reason);
+                     jobs_.model_failed(why);
                    }}),
       jobs_({.clock = setting.clock,
              .lanes = setting.lanes,
@@ -67,12 +67,14 @@ void PipeStoreService::tick() {
   tuner_.tick();
   if (!tuner_.open()) return;
   uploads_.tick();
+  jobs_.tick();
   deployment_.tick();
   exchange_.tick();
 }
 
 PipeStoreService::Time PipeStoreService::next() const {
-  return tuner_.open() ? std::min(tuner_.next(), deployment_.next()) : tuner_.next();
+  return tuner_.open() ? std::min({tuner_.next(), jobs_.next(), deployment_.next()})
+                       : tuner_.next();
 }
 
 void PipeStoreService::message(const wire::ToStore& m) {

@@ -76,7 +76,7 @@ class ModelFetchTest : public ::testing::Test {
                      .apply = apply_delta,
                      .send = [this](wire::FromStore m) { sent_.push_back(std::move(m)); },
                      .here = [this] { ++arrived_; },
-                     .failed = [this](const std::string& why) { failed_ = why; }}};
+                     .failed = [this](const Status& why) { failed_ = why.message(); }}};
   const std::string a_ = version(1), b_ = version(2), c_ = version(3);
 };
 

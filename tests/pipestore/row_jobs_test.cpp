@@ -109,6 +109,44 @@ TEST(RowJobs, ListsItsPhotosWhileTheModelOfTheJobIsOnItsWay) {
   EXPECT_EQ(store.sent.back().inventory().job(), 7U);
 }
 
+TEST(RowJobs, WaitForRoomForTheirModelAndGoOnByThemselves) {
+  Numbered producer(1);
+  WelcomedStore store(producer);
+  const std::string bytes(1000, 'x');
+  const auto give = [&] {
+    wire::ToStore m;
+    m.set_term(1);
+    m.mutable_model_part()->set_sha256(bytes_of(sha256(bytes)));
+    m.mutable_model_part()->set_total(bytes.size());
+    const uint64_t offset = store.sent.back().model_wanted().offset();
+    const std::string rest = bytes.substr(offset);
+    m.mutable_model_part()->set_offset(offset);
+    m.mutable_model_part()->set_bytes(rest);
+    m.mutable_model_part()->set_checksum(xxh3(rest.data(), rest.size()));
+    store.service.handle({store.link, m});
+    store.lanes.run();
+  };
+  store.sent.clear();
+  store.service.handle({store.link, asks(7, bytes)});
+  store.lanes.run();
+  const Space space = store.fs.space("state").or_throw();
+  store.fs.set_capacity(space.total - space.free + 100);
+  for (int tries = 0; tries < 2; ++tries) {
+    ASSERT_EQ(store.sent.size(), 1U);
+    ASSERT_TRUE(store.sent[0].has_model_wanted()) << "it is not tried again";
+    give();
+    store.service.tick();
+    EXPECT_EQ(store.sent.size(), 1U) << "refused, or asked for again at once";
+    store.sent.clear();
+    store.clock.advance(RowJobs::kRetry);
+    store.service.tick();
+  }
+  EXPECT_EQ(store.service.jobs(), 1U);
+  store.fs.set_capacity(int64_t{1} << 40);
+  give();
+  EXPECT_TRUE(store.sent.back().has_inventory());
+}
+
 // Of a large job and a small one, the small one does not wait for the end of the large one; each
 // has the rows of the photos that it was told of.
 TEST(RowJobs, TakeTurnsBatchByBatch) {

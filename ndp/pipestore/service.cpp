@@ -63,6 +63,11 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
               .trash = setting.trash,
               .restored = setting.restored}) {}
 
+PipeStoreService::Time PipeStoreService::next() const {
+  return tuner_.open() ? std::min({tuner_.next(), jobs_.next(), deployment_.next()})
+                       : tuner_.next();
+}
+
 void PipeStoreService::tick() {
   tuner_.tick();
   if (!tuner_.open()) return;
@@ -70,11 +75,6 @@ void PipeStoreService::tick() {
   jobs_.tick();
   deployment_.tick();
   exchange_.tick();
-}
-
-PipeStoreService::Time PipeStoreService::next() const {
-  return tuner_.open() ? std::min({tuner_.next(), jobs_.next(), deployment_.next()})
-                       : tuner_.next();
 }
 
 void PipeStoreService::message(const wire::ToStore& m) {

@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "cli/archive.h"
+#include "cli/restored_term.h"
 #include "cli/state_backup.h"
+#include "cli/state_place.h"
 #include "cli/verb.h"
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
@@ -19,22 +21,6 @@ namespace {
 
 constexpr char kState[] = "state.json";
 
-// So large that stores which met the Tuner that was saved, or a copy of it, follow the restored
-// one.
-uint64_t term_after(uint64_t saved, int64_t unix_seconds) {
-  return std::max(saved + kTermsOfRestore, term_of_time(unix_seconds));
-}
-
-void raise_term(Fs& fs, const std::string& path, int64_t now) {
-  Result<Json> read = parse_state(fs.read(path).or_throw());
-  if (!read.ok()) throw Error(path, ": ", read.status().message());
-  Json json = std::move(*read);
-  if (!json.contains("term")) return;  // it was never started
-  if (!json["term"].is_number_unsigned()) throw Error(path, ": its term is no number");
-  json["term"] = term_after(json["term"].get<uint64_t>(), now);
-  publish(fs, path, state_text(std::move(json))).or_throw();
-}
-
 }  // namespace
 
 void declare_backup(ArgsSpec& args) {
@@ -48,6 +34,7 @@ void declare_backup(ArgsSpec& args) {
 int run_backup(Context& context, const Args& args) {
   Fs& fs = context.fs();
   const std::string path = args.required("STATE"), out = args.required("out");
+  demand_directory_of_state(path, "pg_dump saves it, and the labels that are in it, of one moment");
   const std::string role = role_of_state(fs, path);
   if (role == kRoleOfSeveral) {
     throw Error(path, " has a directory for each collection: back up each, as ", path, "/NAME");
@@ -96,6 +83,7 @@ int run_restore(Context& context, const Args& args) {
   Fs& fs = context.fs();
   const std::string file = args.required("FILE");
   std::string out = args.required("out");
+  demand_directory_of_state(out, "a Tuner whose state is in a database is saved by pg_dump");
   while (out.size() > 1 && out.back() == '/') out.pop_back();
   if (fs.exists(out) &&
       !(fs.info(out).or_throw().is_directory && fs.list(out).or_throw().empty())) {

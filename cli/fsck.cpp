@@ -2,6 +2,7 @@
 
 #include "cli/state_backup.h"
 #include "cli/state_check.h"
+#include "cli/state_place.h"
 #include "cli/verb.h"
 #include "ndp/pipestore/daemon.h"
 
@@ -64,7 +65,11 @@ void declare_fsck(ArgsSpec& args) {
 
 int run_fsck(Context& context, const Args& args) {
   Fs& fs = context.fs();
-  const std::string path = args.required("STATE"), role = role_of_files(fs, path);
+  const std::string path = args.required("STATE");
+  demand_directory_of_state(path,
+                            "what its server checks are pages (initdb --data-checksums, "
+                            "pg_amcheck)");
+  const std::string role = role_of_files(fs, path);
   if (role == kRoleOfSeveral) {
     throw Error(path, " has a directory for each collection: check each, as ", path, "/NAME");
   }

@@ -80,7 +80,7 @@ std::string_view settings_text() {
          "[train] or [\"job submit\"] for one verb alone) and from the environment\n"
          "(NDTRAIN_EPOCHS=30). What no verb knows there is an error.\n\n"
          "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 done, but something was left out, 4 "
-         "interrupted\nand resumable, 5 an fsync failed.\n";
+         "interrupted\nand resumable, 5 an fsync failed, 6 another Tuner has the state.\n";
 }
 
 std::string overview() {

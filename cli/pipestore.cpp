@@ -6,12 +6,14 @@
 #include "cli/collection_dirs.h"
 #include "cli/computing_args.h"
 #include "cli/role_args.h"
+#include "cli/state_place.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/pipestore/daemon.h"
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
+#include "ndp/wire/tuner_addresses.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -125,6 +127,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
                     printable(config.collection, 256), wire::kSetNameBytes));
   }
   config.state = args.required("state");
+  demand_directory_of_state(config.state, "only a Tuner that serves keeps its state in one");
   config.name = name_of_role(args, "store");
   config.labels = args.text("labels");
   read_photos(context.fs(), args, config);
@@ -144,7 +147,13 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   read_uploads(args, config.uploads);
   config.sandbox = sandbox_of(args);
   config.version = NDT_VERSION;
-  config.read_security = [&] { return security_of(context, args, LinkRole::kStore, config.tuner); };
+  config.read_security = [&, addresses = tuner_addresses(config.tuner)] {
+    LinkSecurity security;
+    for (const std::string& address : addresses) {
+      security = security_of(context, args, LinkRole::kStore, address);
+    }
+    return security;
+  };
   config.security = config.read_security();
   config.read_http_security = [&](const LinkSecurity&) {
     return http_security_of(context, args, config.http, {});
@@ -165,7 +174,9 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
 }  // namespace
 
 void declare_pipestore_serve(ArgsSpec& args) {
-  args.flag("tuner", "the Tuner to dial", "HOST:PORT", "127.0.0.1:25258");
+  args.flag("tuner",
+            "the Tuner to dial; with commas between them, it and its standbys, one after the other",
+            "HOST:PORT[,…]", "127.0.0.1:25258");
   declare_store(args);
   declare_computing(args);
 }

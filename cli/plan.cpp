@@ -10,6 +10,7 @@
 #include "cli/plan_stores.h"
 #include "cli/plan_tables.h"
 #include "cli/started_ranks.h"
+#include "cli/state_place.h"
 #include "cli/verb.h"
 #include "framework/core/hash.h"
 #include "framework/core/limits.h"
@@ -82,6 +83,8 @@ void apply_flags(Fs& fs, Profile& p, const Args& args, const StoreCover& cover) 
   if (args.has("disk")) {
     in.disk = static_cast<double>(args.bytes("disk"));
   } else if (args.has("state")) {
+    demand_directory_of_state(args.text("state"),
+                              "--state says whose --scratch directory, or --disk how much");
     in.disk = static_cast<double>(DiskBudget::default_room(fs, args.text("state")).or_throw());
   }
   in.runs = parse_counts("runs", args.text("runs"), kMostCount);

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "cli/number_args.h"
+#include "cli/state_place.h"
 #include "cli/text_table.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
@@ -37,17 +38,19 @@ std::string state_of(int64_t now, const Token& t) {
 }
 
 // In the name of who is at the keyboard, before it is done.
-void record(Context& context, const std::string& state, const std::string& request) {
+void record(Context& context, StatePlace& state, const std::string& request) {
   const passwd* const user = getpwuid(getuid());
   std::string who = user ? user->pw_name : std::to_string(getuid());
   if (const char* const asked = std::getenv("SUDO_USER")) who = std::string(asked) + " as " + who;
-  AuditLog(context.fs(), context.clock(), state)
+  AuditLog(state.fs(), context.clock(), state.directory)
       .add({.who = "user " + who, .what = "token", .request = request})
       .or_throw();
 }
 
 void declare_state(ArgsSpec& args) {
-  args.flag("state", "the state directory of the Tuner, or of one PipeStore alone (required)",
+  args.flag("state",
+            "the state directory of the Tuner, or its database, postgresql://…, or that of one "
+            "PipeStore alone (required)",
             "DIR");
 }
 
@@ -71,7 +74,8 @@ void declare_token_new(ArgsSpec& args) {
 }
 
 int run_token_new(Context& context, const Args& args) {
-  const std::string state = args.required("state"), name = args.required("NAME");
+  const std::string name = args.required("NAME");
+  StatePlace state = state_place(args.required("state"));
   if (!is_token_name(name)) {
     throw UsageError("NAME '" + name + "': letters, digits, '.', '_', '-' and '@', at most 64");
   }
@@ -93,7 +97,7 @@ int run_token_new(Context& context, const Args& args) {
               .created = context.clock().unix_seconds()};
   if (args.has("expires"))
     token.expires = token.created + parse_duration("expires", args.text("expires"));
-  TokensFile tokens = TokensFile::open(context.fs(), state).or_throw();
+  TokensFile tokens = TokensFile::open(state.fs(), state.directory).or_throw();
   const bool first = tokens.all().empty();
   record(context, state,
          fmt::format("token new {} --role {}{}{}", name, name_of(token.role),
@@ -116,7 +120,8 @@ int run_token_new(Context& context, const Args& args) {
 
 void declare_token_ls(ArgsSpec& args) { declare_state(args); }
 int run_token_ls(Context& context, const Args& args) {
-  const TokensFile tokens = TokensFile::open(context.fs(), args.required("state")).or_throw();
+  StatePlace state = state_place(args.required("state"));
+  const TokensFile tokens = TokensFile::open(state.fs(), state.directory).or_throw();
   const int64_t now = context.clock().unix_seconds();
   Json json = Json::array();
   std::vector<std::vector<std::string>> rows = {
@@ -139,8 +144,9 @@ int run_token_ls(Context& context, const Args& args) {
 
 void declare_token_revoke(ArgsSpec& args) { declare_name(args); }
 int run_token_revoke(Context& context, const Args& args) {
-  const std::string state = args.required("state"), name = args.required("NAME");
-  TokensFile tokens = TokensFile::open(context.fs(), state).or_throw();
+  const std::string name = args.required("NAME");
+  StatePlace state = state_place(args.required("state"));
+  TokensFile tokens = TokensFile::open(state.fs(), state.directory).or_throw();
   record(context, state, "token revoke " + name.substr(0, 64));
   tokens.revoke(name, context.clock().unix_seconds()).or_throw();
   context.print({{"name", name}, {"revoked", true}},

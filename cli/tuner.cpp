@@ -1,15 +1,20 @@
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "cli/computing_args.h"
 #include "cli/group_args.h"
 #include "cli/progress_bar.h"
+#include "cli/restored_term.h"
 #include "cli/role_args.h"
+#include "cli/state_place.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/store/disk_budget.h"
 #include "tuner/daemon.h"
+#include "tuner/standby.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -41,6 +46,28 @@ size_t jobs_at_once(const Args& args) {
   return static_cast<size_t>(n);
 }
 
+// Null: the state is a directory.
+std::optional<StandbyConfig> shared_state_of(const Args& args, const TunerConfig& config) {
+  if (!is_shared_state(config.state)) {
+    for (const char* flag : {"scratch", "standby", "restored"}) {
+      if (!args.given(flag)) continue;
+      throw UsageError(fmt::format(
+          "--{}: only with a state in a database, --state postgresql://USER@HOST/DATABASE", flag));
+    }
+    return {};
+  }
+  if (!config.db.empty() && config.db != config.state) {
+    throw UsageError(
+        "--db: where the state is in a database its labels are in the same one, so that one "
+        "process at a time writes both; leave --db out");
+  }
+  return StandbyConfig{
+      .state = {.url = config.state, .scratch = args.required("scratch")},
+      .http = config.http,
+      .http_security = config.http_security,
+      .read_http_security = [&config] { return config.read_http_security(config.security); }};
+}
+
 }  // namespace
 
 void declare_tuner_serve(ArgsSpec& args) {
@@ -48,8 +75,23 @@ void declare_tuner_serve(ArgsSpec& args) {
   declare_leading(args);
   args.flag("http", "where people and tools ask: jobs, health, metrics; \"none\" for none",
             "HOST:PORT", "127.0.0.1:8420");
-  args.flag("state", "jobs, features, models and versions are kept here (required)", "DIR");
-  args.flag("db", "labels that stores make (default: sqlite:STATE/labels.db)", "URL");
+  args.flag("state",
+            "jobs, features, models and versions are kept here (required); in a database, as "
+            "postgresql://USER@HOST/DATABASE, another machine can take over",
+            "DIR");
+  args.flag("scratch",
+            "with such a database: features and rows, which stores can send again, are kept here",
+            "DIR");
+  args.flag("standby",
+            "with such a database: wait while another Tuner has it, and take over when that is "
+            "silent for 8 seconds");
+  args.flag("restored",
+            "with such a database, once: it was put back from a dump, so stores may have met later "
+            "terms; take one above all of them");
+  args.flag("db",
+            "labels that stores make (default: sqlite:STATE/labels.db, or the database of the "
+            "state)",
+            "URL");
   declare_cache(args);
   args.flag(
       "jobs-at-once",
@@ -96,8 +138,20 @@ int run_tuner_serve(Context& context, const Args& args) {
   };
   config.http_security = config.read_http_security(config.security);
   Devices devices(context.device_name(), context.device_options());
-  (void)devices.get(false);  // says now what is wrong with the backend
-  TunerDaemon tuner(config, devices, context.fs(), context.clock());
+  (void)devices.get(false);             // says now what is wrong with the backend
+  std::unique_ptr<SharedState> shared;  // null: a directory
+  if (const auto standby = shared_state_of(args, config)) {
+    shared = args.on("standby") ? await_state(*standby, context.clock(), told_to_stop)
+                                : SharedState::take(standby->state).or_throw();
+    if (!shared) return kOk;  // told to stop
+    log::info("has the shared state, term {} of its lease", shared->term());
+    config.state = SharedState::kDirectory;
+    if (args.on("restored")) {
+      raise_term(shared->fs(), join(config.state, "state.json"), context.clock().unix_seconds());
+    }
+    config.db = shared->labels();
+  }
+  TunerDaemon tuner(config, devices, shared ? shared->fs() : context.fs(), context.clock());
   log::info(
       "the Tuner listens on {}{}", tuner.address(),
       tuner.http_address().empty()
@@ -129,6 +183,7 @@ int run_finetune(Context& context, const Args& args) {
   TunerConfig config{.http = ""};
   config.listen = args.required("listen") + ":" + args.required("port");
   config.state = args.required("out");
+  demand_directory_of_state(config.state, "only tuner serve keeps its state in one");
   config.read_security = [&] {
     return security_of(context, args, LinkRole::kTuner, config.listen);
   };

@@ -6,6 +6,7 @@
 #include "cli/group_args.h"
 #include "cli/role_args.h"
 #include "cli/slow_link_args.h"
+#include "cli/state_place.h"
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
 #include "framework/core/json.h"
@@ -48,6 +49,7 @@ int run_tuner_join(Context& context, const Args& args) {
   MemberConfig config;
   config.tuner = args.required("tuner");
   config.state = args.required("state");
+  demand_directory_of_state(config.state, "only a Tuner that serves keeps its state in one");
   config.name = name_of_role(args, "member");
   config.listen = args.text("listen");
   config.disk = static_cast<int64_t>(args.bytes("disk"));

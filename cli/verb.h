@@ -12,7 +12,7 @@
 
 namespace ndtrain::cli {
 
-// And kFsyncFailedStatus of core/fsync.h, 5.
+// And kFsyncFailedStatus of core/fsync.h, 5; kLeaseLostStatus of ndp/postgres/lease_lost.h, 6.
 enum ExitCode { kOk = 0, kFailed = 1, kUsage = 2, kQuarantined = 3, kInterrupted = 4 };
 
 struct Verb {

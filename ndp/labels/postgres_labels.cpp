@@ -90,11 +90,11 @@ void PostgresLabels::migrate(OpenLabelDb mode) {
   if (version < newest) {
     db_.execute("UPDATE ndtrain_labels SET schema_version = " + std::to_string(newest));
   }
-  db_.execute("COMMIT");
+  db_.commit();
 }
 
 void PostgresLabels::begin(bool to_write) { db_.start(to_write ? kBeginToWrite : kBeginToRead); }
-void PostgresLabels::commit() { db_.execute("COMMIT"); }
+void PostgresLabels::commit() { db_.commit(); }
 void PostgresLabels::rollback() noexcept { db_.rollback(); }
 
 void PostgresLabels::each(const std::string& sql, std::span<const SqlValue> values,

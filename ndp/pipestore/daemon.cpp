@@ -19,6 +19,7 @@
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/role_loop.h"
 #include "ndp/wire/security_reload.h"
+#include "ndp/wire/tuner_addresses.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -92,6 +93,9 @@ struct PipeStoreDaemon::Parts {
                                       .decoder = decoder.get(),
                                       .check = model_check.get(),
                                       .dial = dial(config, i, all.size()),
+                                      .last_retry = tuner_addresses(config.tuner).size() > 1
+                                                        ? StoreSession::kLastRetryOfSeveral
+                                                        : StoreSession::kLastRetry,
                                       .wake = [this] { events.wake(); },
                                       .http = [this] { return http_for_people(); },
                                       .tokens = tokens_for(all[i].collection),
@@ -109,10 +113,12 @@ struct PipeStoreDaemon::Parts {
   }
 
   // Links of all stores are in one queue: of `n` stores, number `i` has those that are i modulo n.
+  // Each dial of a store takes the next address.
   std::function<std::unique_ptr<LinkClient>(LinkId)> dial(const PipeStoreConfig& config, size_t i,
                                                           size_t n) {
-    return [this, to = config.tuner, i, n](LinkId id) {
-      return LinkClient::dial(to, link_certificates.now(), id * n + i, events);
+    return [this, to = tuner_addresses(config.tuner), i, n](LinkId id) {
+      return LinkClient::dial(to[(id - 1) % to.size()], link_certificates.now(), id * n + i,
+                              events);
     };
   }
   void handle(Event event) {

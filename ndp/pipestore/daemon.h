@@ -30,8 +30,9 @@ struct HostedCollection {
 };
 
 struct PipeStoreConfig {
-  std::string name;                                          // unique among the stores of a Tuner
-  std::string tuner = "127.0.0.1:25258";                     // to dial
+  std::string name;  // unique among the stores of a Tuner
+  // To dial: an address, or with commas between them those of a Tuner and of its standbys.
+  std::string tuner = "127.0.0.1:25258";
   std::string http = {};                                     // for people; "": none
   std::chrono::milliseconds drain = kHttpDrain;              // for requests under way when it stops
   std::string state;                                         // directory

@@ -184,6 +184,7 @@ PipeStoreService::Setting HostedStore::setting(const PipeStoreConfig& config) {
           .lanes = *lanes_,
           .producer = *producer_,
           .dial = shared_.dial,
+          .last_retry = shared_.last_retry,
           .uploads = log_.get(),
           .space = [this, directory = config.state] { return space(directory); },
           .in_force_changed = [this](const std::string& task) { put_in_force(task); },

@@ -34,6 +34,7 @@ class HostedStore {
     PhotoDecoder* decoder;  // see UploadConfig
     ModelCheck* check;      // of models from the Tuner; null: they are imported as they are
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
+    StoreSession::Time last_retry;      // between dials
     std::function<void()> wake;         // there is something to do; any thread
     std::function<std::string()> http;  // where people reach it; see wire::Space
     // What the Tuner says of who may ask.

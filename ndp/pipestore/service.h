@@ -49,6 +49,7 @@ class PipeStoreService final : TunerEvents {
     Lanes& lanes;
     RowProducer& producer;
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
+    Time last_retry = StoreSession::kLastRetry;
     // Of photos that people upload, where they may.
     UploadLog* uploads = nullptr;
     std::function<wire::Space()> space = {};

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ndp/postgres/lease_lost.h"
+
 namespace ndtrain::ndp::postgres {
 namespace {
 
@@ -81,6 +83,19 @@ std::string numbered(const std::string& sql) {
   return out;
 }
 
+constexpr std::string_view kLeaseLost = "NDT01";  // a state of ours, as no server has
+
+// The row stays locked until the COMMIT that comes with it, so that a takeover waits for no client.
+constexpr const char* kCommitOfTerm = R"sql(
+DO $$ BEGIN
+  IF current_setting('transaction_read_only')::boolean THEN RETURN; END IF;
+  PERFORM 1 FROM ndtrain_state.lease WHERE term = current_setting('ndtrain.term')::bigint FOR SHARE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'term % is over: another has taken the state over',
+      current_setting('ndtrain.term') USING ERRCODE = 'NDT01';
+  END IF;
+END $$; COMMIT)sql";
+
 Code code_of(const char* state) {
   const std::string_view s = state == nullptr ? "" : state;
   if (s == "53100") return Code::kNoSpace;
@@ -140,6 +155,18 @@ std::string CopyRows::finish() {
   return std::move(data_);
 }
 
+std::string name_of_term(int64_t term) { return "ndtrain_term_" + std::to_string(term); }
+
+std::string with_term(const std::string& url, int64_t term) {
+  if (url.find("options=") != std::string::npos) {
+    throw sql::Failure{Status(Code::kUnsupported,
+                              "the URL of a shared state has options=, which ndtrain sets itself; "
+                              "set them for the user instead: ALTER ROLE … SET …")};
+  }
+  return url + (url.find('?') == std::string::npos ? "?" : "&") + "options=-c%20ndtrain.term%3D" +
+         std::to_string(term) + "&application_name=" + name_of_term(term);
+}
+
 Connection::Connection(std::string url, std::string set_up)
     : url_(std::move(url)), set_up_(std::move(set_up)) {
   connect();
@@ -181,6 +208,7 @@ void Connection::fail(const pg_result* result) {
               "; the next call tries to connect anew";
     disconnect();
   }
+  if (state != nullptr && state == kLeaseLost) lease_lost(message);
   throw sql::Failure{Status(code_of(state), message)};
 }
 
@@ -246,6 +274,11 @@ void Connection::copy(const std::string& sql, const std::string& rows) {
   if (PQputCopyEnd(connection_, nullptr) != 1) fail(nullptr);
   const Answer done(checked(PQgetResult(connection_)));
   while (pg_result* more = PQgetResult(connection_)) const Answer last(more);
+}
+
+void Connection::commit() {
+  const bool of_term = url_.find("ndtrain.term") != std::string::npos;
+  execute(of_term ? kCommitOfTerm : "COMMIT");
 }
 
 void Connection::rollback() noexcept {

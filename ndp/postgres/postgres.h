@@ -56,6 +56,12 @@ class CopyRows {
   std::string data_;
 };
 
+// Of a URL "postgresql://…": one whose connections write for the holder of the lease's term
+// (state_lease.h) and no longer. Throws sql::Failure where the URL has options of its own.
+std::string with_term(const std::string& url, int64_t term);
+// That name, by which who takes over finds connections of earlier terms.
+std::string name_of_term(int64_t term);
+
 // A connection; one thread at a time. When the server goes away the call that notices fails, and
 // the next start() connects anew.
 class Connection {
@@ -72,6 +78,10 @@ class Connection {
   // Parameters are '?', which stands for nothing else. Prepared once.
   Answer query(const std::string& sql, std::span<const Value> values);
   void copy(const std::string& sql, const std::string& rows);
+  // Ends a transaction that start() began. Of a URL with_term(): in the same step as the term is
+  // compared, so that no takeover comes between; where another has it, lease_lost() is called.
+  void commit();
+  bool connected() const { return connection_ != nullptr; }
   void rollback() noexcept;
 
  private:

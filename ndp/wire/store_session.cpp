@@ -32,11 +32,12 @@ bool names_store(std::string_view name) {
          is_store_name(name.substr(0, name.size() - process.size() - 1));
 }
 
-StoreSession::StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed,
+StoreSession::StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed, Time last_retry,
                            std::function<int64_t()> unix_seconds)
     : hello_(std::move(hello)),
       known_(std::move(known)),
       rng_(seed, "store session"),
+      last_retry_(last_retry),
       unix_seconds_(std::move(unix_seconds)),
       liveness_(kHeartbeat, Time(0)) {
   for (uint32_t p : kProtocols) hello_.add_protocols(p);
@@ -150,10 +151,10 @@ StoreSession::Actions StoreSession::refuse(Time now, const std::string& why) {
 // Half to all of a time that doubles, so that many stores do not come back as one.
 StoreSession::Actions StoreSession::end(Time now, std::string why, bool hurry) {
   state_ = State::kWaiting;
-  if (!hurry) retry_ = kLastRetry;
+  if (!hurry) retry_ = last_retry_;
   const auto spread = static_cast<uint64_t>(retry_.count() / 2);
   retry_at_ = now + retry_ / 2 + Time(static_cast<int64_t>(rng_.next_bits() % (spread + 1)));
-  retry_ = std::min(retry_ * 2, kLastRetry);
+  retry_ = std::min(retry_ * 2, last_retry_);
   Actions a;
   a.close = true;
   a.note = std::move(why);

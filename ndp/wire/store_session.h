@@ -22,6 +22,8 @@ class StoreSession {
 
   static constexpr Time kFirstRetry = std::chrono::milliseconds(500);
   static constexpr Time kLastRetry = std::chrono::seconds(30);  // doubling until there
+  // Where one of several Tuners may take over at any time.
+  static constexpr Time kLastRetryOfSeveral = std::chrono::seconds(2);
 
   // What the caller does now, in this order.
   struct Actions {
@@ -33,9 +35,9 @@ class StoreSession {
     std::string note;      // for people: why a session ended, or that one began
   };
 
-  // `hello` but for what is known of the Tuner. `seed` spreads the stores' retries. `unix_seconds`
-  // tells the time, by which a term can be too large; null: none is.
-  StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed,
+  // `hello` but for what is known of the Tuner. `seed` spreads the stores' retries, `last_retry` at
+  // most apart. `unix_seconds` tells the time, by which a term can be too large; null: none is.
+  StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed, Time last_retry = kLastRetry,
                std::function<int64_t()> unix_seconds = {});
 
   Actions tick(Time now);
@@ -70,6 +72,7 @@ class StoreSession {
   wire::Hello hello_;
   TunerIdentity known_;  // the newest, kept on the store's disk
   Rng rng_;
+  const Time last_retry_;
   std::function<int64_t()> unix_seconds_;
   State state_ = State::kWaiting;
   Time retry_at_{0}, retry_ = kFirstRetry;

@@ -11,7 +11,7 @@ namespace ndtrain::ndp {
 TunerConnection::TunerConnection(Ports ports, wire::Hello hello, uint64_t seed, TunerEvents& events)
     : ports_(std::move(ports)),
       events_(events),
-      session_(std::move(hello), ports_.state.known_tuner().or_throw(), seed,
+      session_(std::move(hello), ports_.state.known_tuner().or_throw(), seed, ports_.last_retry,
                [&clock = ports_.clock] { return clock.unix_seconds(); }) {}
 
 void TunerConnection::handle(LinkEvent<wire::ToStore> event) {

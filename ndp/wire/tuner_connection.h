@@ -37,6 +37,7 @@ class TunerConnection {
     // The Tuner may lack what the known one has acknowledged (is_behind()). Before it is
     // remembered, so that a crash in between asks again.
     std::function<void()> behind = {};
+    Time last_retry = StoreSession::kLastRetry;  // of who dials one address
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.

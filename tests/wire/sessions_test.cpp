@@ -6,6 +6,7 @@
 
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/store_session.h"
+#include "ndp/wire/tuner_addresses.h"
 #include "ndp/wire/tuner_sessions.h"
 
 namespace ndtrain::ndp {
@@ -302,7 +303,7 @@ constexpr int64_t kToday = 1'764'288'000;  // Unix seconds
 
 // What it would follow it could not leave any more.
 TEST(StoreSession, FollowsNoTermThatNoTunerHasComeTo) {
-  StoreSession s(hello("a"), {"tuner", 5, 11}, 1, [] { return kToday; });
+  StoreSession s(hello("a"), {"tuner", 5, 11}, 1, StoreSession::kLastRetry, [] { return kToday; });
   (void)s.tick(seconds(0));
   (void)s.opened(seconds(0));
   const auto refused = s.message(seconds(1), welcome(uint64_t{1} << 62));
@@ -318,7 +319,7 @@ TEST(StoreSession, FollowsNoTermThatNoTunerHasComeTo) {
 }
 
 TEST(StoreSession, FollowsATunerThatWasRestored) {
-  StoreSession s(hello("a"), {"tuner", 5, 11}, 1, [] { return kToday; });
+  StoreSession s(hello("a"), {"tuner", 5, 11}, 1, StoreSession::kLastRetry, [] { return kToday; });
   (void)s.tick(seconds(0));
   (void)s.opened(seconds(0));
   (void)s.message(seconds(1), welcome(term_of_time(kToday)));
@@ -358,6 +359,27 @@ TEST(StoreSession, WaitsLongerAndLongerAndNeverBeyondTheLastRetry) {
     now = s.next();
   }
   EXPECT_GE(longest, StoreSession::kLastRetry / 2);
+}
+
+TEST(StoreSession, OfSeveralAddressesIsDialledAgainSoonAlsoByWhoWasRefused) {
+  StoreSession s(hello("a"), {"tuner", 9}, 3, StoreSession::kLastRetryOfSeveral);
+  Time now = seconds(0);
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_TRUE(s.tick(now).dial);
+    (void)s.opened(now);
+    const auto a = s.message(now, welcome(4));
+    EXPECT_THAT(a.note, HasSubstr("an old Tuner answers"));
+    EXPECT_LE(s.next() - now, StoreSession::kLastRetryOfSeveral);
+    now = s.next();
+  }
+}
+
+TEST(TunerAddresses, AreOneOrSeveralAndNoneIsEmpty) {
+  EXPECT_THAT(tuner_addresses("a:1"), ElementsAre("a:1"));
+  EXPECT_THAT(tuner_addresses("a:1,unix:/b"), ElementsAre("a:1", "unix:/b"));
+  for (const char* list : {"", ",", "a:1,", ",a:1", "a:1,,b:2"}) {
+    EXPECT_THROW(tuner_addresses(list), Error) << list;
+  }
 }
 
 TEST(StoreSession, GivesUpASilentTuner) {

@@ -72,7 +72,8 @@ TEST_F(SharedLease, WhatAnEarlierTermWritesIsRefusedAndEndsItsProcess) {
   const LeaseThrows throws;
   const FsyncThrows fsync_throws;
   EXPECT_THROW(static_cast<void>(open->append(bytes_of("late")).ok()), FsyncFailed);
-  EXPECT_FALSE(labels->class_ids(task, std::vector<std::string>{"late"}).ok());
+  const std::vector<std::string> name{"late"};
+  EXPECT_THROW(static_cast<void>(labels->class_ids(task, name).ok()), LeaseLost);
   using Write = std::function<Status(Fs&)>;
   for (const auto& write : std::vector<Write>{
            [](Fs& fs) { return fs.open("f", Fs::Mode::kAppend).status(); },

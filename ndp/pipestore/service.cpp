@@ -27,11 +27,7 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
                .apply = setting.apply,
                .send = [this](wire::FromStore m) { tuner_.send(std::move(m)); },
                .here = [this] { go_on(); },
-               .failed =
-                   [this](const Status& why) {
-                     deployment_.model_failed();
-                     jobs_.model_failed(why);
-                   }}),
+               .failed = [this](const Status& why) { model_failed(why); }}),
       jobs_({.clock = setting.clock,
              .lanes = setting.lanes,
              .producer = setting.producer,
@@ -67,6 +63,11 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
 PipeStoreService::Time PipeStoreService::next() const {
   return tuner_.open() ? std::min({tuner_.next(), jobs_.next(), deployment_.next()})
                        : tuner_.next();
+}
+
+void PipeStoreService::model_failed(const Status& why) {
+  deployment_.model_failed();
+  jobs_.model_failed(why);
 }
 
 void PipeStoreService::tick() {

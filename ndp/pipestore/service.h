@@ -88,6 +88,7 @@ class PipeStoreService final : TunerEvents {
   void session_over() override;
   void answer(const wire::Probe& probe);
   void take_tokens(const wire::Tokens& tokens);
+  void model_failed(const Status& why);
   void go_on();  // whatever waits for a model, or for nothing any more
 
   const Setting setting_;

@@ -15,13 +15,17 @@ namespace {
 constexpr const char* kQuiet = "SET client_min_messages = warning";
 constexpr const char* kInterval = "? * interval '1 millisecond'";
 
-// In a transaction, so that two who come first at once do not both make the tables.
+bool lacks_tables(Connection& db) {
+  return db.query("SELECT to_regclass('ndtrain_state.lease')", {}).is_null(0, 0);
+}
+
+// Locked, so that two who come first at once do not both make the tables.
 void make_tables(Connection& db) {
-  db.start("BEGIN; SELECT pg_advisory_xact_lock(1313100877)");
-  if (db.query("SELECT to_regclass('ndtrain_state.lease')", {}).is_null(0, 0)) {
-    db.execute(kStateSchema);
+  if (lacks_tables(db)) {
+    db.start("BEGIN; SELECT pg_advisory_xact_lock(1313100877)");
+    if (lacks_tables(db)) db.execute(kStateSchema);
+    db.execute("COMMIT");
   }
-  db.execute("COMMIT");
   const int64_t format = db.query("SELECT format FROM ndtrain_state.lease", {}).integer(0, 0);
   if (format == kStateFormat) return;
   throw sql::Failure{

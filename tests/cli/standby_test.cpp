@@ -15,6 +15,8 @@
 #include "ndp/http/http_client.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/postgres/lease_lost.h"
+#include "ndp/postgres/postgres_fs.h"
+#include "ndp/wire/tuner_identity.h"
 #include "tests/cli/site_fixture.h"
 #include "tests/support/postgres_server.h"
 
@@ -302,6 +304,17 @@ TEST_F(StandbyTest, ATunerThatIsStoppedGivesItsStateBackAtOnceAndTokensAreInIt) 
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8));
   EXPECT_EQ(HttpClient(serving("b")).get("/stores").or_throw().status, 401);
   EXPECT_THAT(run({"token", "ls", "--state", url_}).out, HasSubstr("ann"));
+  kill(running_.at("b"), SIGTERM);
+  EXPECT_EQ(end("b").code, 0);
+  const auto term = [&] {
+    const auto files = postgres::PostgresFs::open(url_).or_throw();
+    return nlohmann::json::parse(files->read("state.json").or_throw()).at("term").get<uint64_t>();
+  };
+  EXPECT_EQ(term(), 2u);
+  running_["c"] = start_as("c", {"tuner", "serve", "--restored", "--state", url_, "--scratch",
+                                 "scratch-c", "--listen", link("c"), "--http", "127.0.0.1:0"});
+  ASSERT_TRUE(comes([&] { return !serving("c").empty(); })) << said_by("c");
+  EXPECT_GT(term(), 2 + kTermsOfRestore);
 }
 
 TEST_F(StandbyTest, WhatWantsADirectoryIsRefusedWithTheRemedy) {

@@ -6,7 +6,6 @@
 
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/store_session.h"
-#include "ndp/wire/tuner_addresses.h"
 #include "ndp/wire/tuner_sessions.h"
 
 namespace ndtrain::ndp {
@@ -371,14 +370,6 @@ TEST(StoreSession, OfSeveralAddressesIsDialledAgainSoonAlsoByWhoWasRefused) {
     EXPECT_THAT(a.note, HasSubstr("an old Tuner answers"));
     EXPECT_LE(s.next() - now, StoreSession::kLastRetryOfSeveral);
     now = s.next();
-  }
-}
-
-TEST(TunerAddresses, AreOneOrSeveralAndNoneIsEmpty) {
-  EXPECT_THAT(tuner_addresses("a:1"), ElementsAre("a:1"));
-  EXPECT_THAT(tuner_addresses("a:1,unix:/b"), ElementsAre("a:1", "unix:/b"));
-  for (const char* list : {"", ",", "a:1,", ",a:1", "a:1,,b:2"}) {
-    EXPECT_THROW(tuner_addresses(list), Error) << list;
   }
 }
 

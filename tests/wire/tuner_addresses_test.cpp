@@ -1,0 +1,22 @@
+// Several addresses of a Tuner.
+#include "ndp/wire/tuner_addresses.h"
+
+#include <gmock/gmock.h>
+
+#include "framework/core/error.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(TunerAddresses, AreOneOrSeveralAndNoneIsEmpty) {
+  EXPECT_THAT(tuner_addresses("a:1"), ElementsAre("a:1"));
+  EXPECT_THAT(tuner_addresses("a:1,unix:/b"), ElementsAre("a:1", "unix:/b"));
+  for (const char* list : {"", ",", "a:1,", ",a:1", "a:1,,b:2"}) {
+    EXPECT_THROW(tuner_addresses(list), Error) << list;
+  }
+}
+
+}  // namespace
+}  // namespace ndtrain::ndp

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "framework/core/hash.h"
+#include "framework/core/net.h"
 #include "ndp/http/http_client.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/postgres/lease_lost.h"
@@ -53,7 +54,16 @@ class StandbyTest : public testing_cli::SiteTest {
     SiteTest::TearDown();
   }
 
-  std::string link(const std::string& name) const { return "unix:" + at("link-" + name); }
+  // The same each time that it begins. No connection begins at such an address, which might take a
+  // port there while nobody listens.
+  std::string link(const std::string& name) {
+    std::string& address = links_[name];
+    if (address.empty()) {
+      const std::string host = "127.0.0." + std::to_string(1 + links_.size());
+      address = real_net().listen(host + ":0").or_throw()->address();
+    }
+    return address;
+  }
   void begin(const std::string& name) {
     running_[name] =
         start_as(name, {"tuner", "serve", "--standby", "--state", url_, "--scratch",
@@ -99,6 +109,7 @@ class StandbyTest : public testing_cli::SiteTest {
 
   std::string url_;
   std::map<std::string, pid_t> running_;
+  std::map<std::string, std::string> links_;
 };
 
 // What was answered, by whoever was asked.

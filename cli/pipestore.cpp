@@ -176,7 +176,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
 void declare_pipestore_serve(ArgsSpec& args) {
   args.flag("tuner",
             "the Tuner to dial; with commas between them, it and its standbys, one after the other",
-            "HOST:PORT[,…]", "127.0.0.1:25258");
+            "HOST:PORT", "127.0.0.1:25258");
   declare_store(args);
   declare_computing(args);
 }

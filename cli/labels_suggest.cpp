@@ -80,9 +80,9 @@ int run_labels_suggest(Context& context, const Args& args) {
   const KnownPhotos known = known_photos(seen, set);
   const TruthRows truth = truth_rows(*o.db, o.collection, o.task, known);
   const SuggestedLabels suggested = suggest_labels(truth, known, shared_threads());
-  context.progress().say(fmt::format("{} examples of {} classes: {} by {}", truth.examples.size(),
-                                     truth.classes.size(), held_out_text(suggested),
-                                     suggested.method));
+  context.progress().say(fmt::format("{} examples of {} classes; {}; the rest by {}",
+                                     truth.examples.size(), truth.classes.size(),
+                                     held_out_text(suggested), suggested.method));
   std::map<std::string, int64_t> by_class;
   for (const Suggestion& s : suggested.suggestions) ++by_class[truth.classes[s.label].name];
   Json json = {{"examples", truth.examples.size()},

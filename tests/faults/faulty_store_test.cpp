@@ -145,7 +145,15 @@ class StoreLife {
     link_ = id;
     return std::make_unique<testing::Link>(sent_);
   };
-  PipeStoreService service_{{fs_, clock_, state_, lanes_, producer_, dial_, log_.get()}, {}, 1};
+  PipeStoreService service_{{.fs = fs_,
+                             .clock = clock_,
+                             .state = state_,
+                             .lanes = lanes_,
+                             .producer = producer_,
+                             .dial = dial_,
+                             .uploads = log_.get()},
+                            {},
+                            1};
   size_t heard_ = 0;
 };
 

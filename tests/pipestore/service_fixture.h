@@ -166,6 +166,7 @@ class StoreServiceTest : public ::testing::Test {
          link_ = id;
          return std::make_unique<Link>(sent_);
        },
+       StoreSession::kLastRetry,
        log_.get(),
        [this] {
          wire::Space s;

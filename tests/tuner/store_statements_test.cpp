@@ -23,7 +23,7 @@ using ::testing::SizeIs;
 
 Digest stated_photo(int i) { return sha256("photo " + std::to_string(i)); }
 
-wire::Upload line(uint64_t sequence, int i) {
+wire::Upload statement(uint64_t sequence, int i) {
   wire::Upload u;
   u.set_sequence(sequence);
   u.set_digest(bytes_of(stated_photo(i)));
@@ -31,18 +31,18 @@ wire::Upload line(uint64_t sequence, int i) {
   u.set_time(1000);
   return u;
 }
-wire::Upload truth(uint64_t sequence, int i, const std::string& name = "rose") {
-  wire::Upload u = line(sequence, i);
+wire::Upload stated_truth(uint64_t sequence, int i, const std::string& name = "rose") {
+  wire::Upload u = statement(sequence, i);
   u.set_truth(name);
   return u;
 }
 wire::Upload removed(uint64_t sequence, int i) {
-  wire::Upload u = line(sequence, i);
+  wire::Upload u = statement(sequence, i);
   u.set_removed(true);
   return u;
 }
 wire::Upload labelled(uint64_t sequence, int i, const std::string& name, float score) {
-  wire::Upload u = line(sequence, i);
+  wire::Upload u = statement(sequence, i);
   u.set_version(1);
   u.add_top()->set_name(name);
   u.mutable_top(0)->set_score(score);
@@ -139,8 +139,8 @@ TEST_F(StoreStatements, EachBadLineIsRefusedWithItsReasonAndAcknowledgedAndTheOt
     std::string line, why;
   };
   const std::string megabyte(1 << 20, 'x');
-  wire::Upload far = line(9, 3), nowhere = line(9, 3), up = line(9, 3), deep = line(9, 3),
-               early = line(9, 3), nobody = line(9, 3);
+  wire::Upload far = statement(9, 3), nowhere = statement(9, 3), up = statement(9, 3),
+               deep = statement(9, 3), early = statement(9, 3), nobody = statement(9, 3);
   far.set_time(int64_t{1} << 62);
   early.set_time(-1);
   nowhere.clear_path();
@@ -152,9 +152,9 @@ TEST_F(StoreStatements, EachBadLineIsRefusedWithItsReasonAndAcknowledgedAndTheOt
       {labelled(9, 3, "rose", HUGE_VALF).SerializeAsString(), "TopClass.score is inf"},
       {labelled(9, 3, "", .5F).SerializeAsString(), "TopClass.name has 0 bytes"},
       {labelled(9, 3, megabyte, .5F).SerializeAsString(), "TopClass.name has 1048576 bytes"},
-      {truth(9, 3, "a\nb").SerializeAsString(), "Upload.truth is 'a\\nb'"},
-      {truth(9, 3, megabyte).SerializeAsString(), "Upload.truth has 1048576 bytes"},
-      {truth(9, 3, "\xff").SerializeAsString(), "Upload.truth is '\\xff'"},
+      {stated_truth(9, 3, "a\nb").SerializeAsString(), "Upload.truth is 'a\\nb'"},
+      {stated_truth(9, 3, megabyte).SerializeAsString(), "Upload.truth has 1048576 bytes"},
+      {stated_truth(9, 3, "\xff").SerializeAsString(), "Upload.truth is '\\xff'"},
       {far.SerializeAsString(), "Upload.time is 4611686018427387904"},
       {early.SerializeAsString(), "Upload.time is -1"},
       {nowhere.SerializeAsString(), "where the photo is"},
@@ -166,7 +166,7 @@ TEST_F(StoreStatements, EachBadLineIsRefusedWithItsReasonAndAcknowledgedAndTheOt
   greet(1, "evil");
   for (const auto& [bytes, why] : bad) {
     keeper_.kept.clear();
-    say(1, {line(8, 2).SerializeAsString(), bytes, line(10, 4).SerializeAsString()});
+    say(1, {statement(8, 2).SerializeAsString(), bytes, statement(10, 4).SerializeAsString()});
     EXPECT_THAT(keeper_.kept, ElementsAre("evil8", "evil10")) << why;
     const wire::UploadsKept ack = kept(1);
     EXPECT_EQ(ack.sequence(), 10U) << why;
@@ -190,8 +190,8 @@ bool is_in(Fs& fs, const std::string& directory, const std::string& text) {
 
 TEST_F(StoreStatements, ABadLineDoesNotComeBackWithTheNextTuner) {
   greet(1, "evil");
-  const std::vector<wire::Upload> lines = {line(1, 1), labelled(2, 2, "poison", std::nanf("")),
-                                           line(3, 3)};
+  const std::vector<wire::Upload> lines = {statement(1, 1), labelled(2, 2, "poison", std::nanf("")),
+                                           statement(3, 3)};
   say(1, lines);
   EXPECT_EQ(kept(1).sequence(), 3U);
   EXPECT_TRUE(is_in(fs_, "state", "incarnation") || is_in(fs_, "state", "term"));
@@ -204,7 +204,7 @@ TEST_F(StoreStatements, ABadLineDoesNotComeBackWithTheNextTuner) {
   greet(1, "evil");
   greet(2, "b");
   keeper_.kept.clear();
-  say(1, {line(4, 4)});  // from where it is acknowledged on
+  say(1, {statement(4, 4)});  // from where it is acknowledged on
   EXPECT_THAT(kept(1).refused(), IsEmpty());
   EXPECT_THAT(keeper_.kept, ElementsAre("evil4"));
   say(1, lines);  // had it not heard so: refused again
@@ -212,7 +212,7 @@ TEST_F(StoreStatements, ABadLineDoesNotComeBackWithTheNextTuner) {
   EXPECT_EQ(ack.sequence(), 3U);
   ASSERT_EQ(ack.refused_size(), 1);
   EXPECT_EQ(ack.refused(0).sequence(), 2U);
-  say(2, {line(1, 5)});
+  say(2, {statement(1, 5)});
   EXPECT_EQ(kept(2).sequence(), 1U);
 }
 
@@ -220,11 +220,11 @@ TEST_F(StoreStatements, AStoreWhoseLinesCannotBeKeptHoldsUpNobodyElse) {
   greet(1, "a");
   greet(2, "b");
   keeper_.broken = {"a"};
-  say(1, {line(1, 1)});
-  say(2, {line(1, 2)});
+  say(1, {statement(1, 1)});
+  say(2, {statement(1, 2)});
   EXPECT_EQ(kept(2).sequence(), 1U);
-  say(1, {line(2, 1)});
-  say(2, {line(2, 2), removed(3, 3)});
+  say(1, {statement(2, 1)});
+  say(2, {statement(2, 2), removed(3, 3)});
   EXPECT_EQ(kept(2).sequence(), 3U);
   EXPECT_THAT(keeper_.kept, ElementsAre("b1", "b2"));
   keeper_.broken.clear();
@@ -251,7 +251,7 @@ TEST_F(StoreStatements, OnlyWhatAStoreHoldsItDeletesAndOnlyOfThatItSpeaksTruth) 
   keeper_.at[stated_photo(2)] = {"a", "b"};
   greet(1, "a");
   greet(2, "b");
-  say(1, {removed(1, 1), truth(2, 1), removed(3, 2), truth(4, 3)});
+  say(1, {removed(1, 1), stated_truth(2, 1), removed(3, 2), stated_truth(4, 3)});
   const wire::UploadsKept ack = kept(1);
   EXPECT_EQ(ack.sequence(), 4U);
   ASSERT_EQ(ack.refused_size(), 2);
@@ -298,7 +298,7 @@ TEST_F(StoreStatements, WhatInventoriesSayCountsAndIsRememberedByTheNextTuner) {
 TEST_F(StoreStatements, APhotoThatItHasJustTakenIsItsOwn) {
   keeper_.at[stated_photo(1)] = {"b"};
   greet(1, "a");
-  say(1, {line(1, 1), truth(2, 1)});
+  say(1, {statement(1, 1), stated_truth(2, 1)});
   EXPECT_THAT(kept(1).refused(), IsEmpty());
   EXPECT_THAT(keeper_.kept, ElementsAre("a1", "a2"));
 }
@@ -306,7 +306,7 @@ TEST_F(StoreStatements, APhotoThatItHasJustTakenIsItsOwn) {
 TEST_F(StoreStatements, AreInTheAuditLogBeforeTheyCountAndThoseRefusedInOneLine) {
   keeper_.at[stated_photo(1)] = keeper_.at[stated_photo(2)] = {"b"};
   greet(1, "a");
-  say(1, {truth(1, 5, "tulip"), removed(2, 6), removed(3, 1), removed(4, 2)});
+  say(1, {stated_truth(1, 5, "tulip"), removed(2, 6), removed(3, 1), removed(4, 2)});
   const std::vector<nlohmann::json> lines = audit();
   ASSERT_EQ(lines.size(), 3U);
   for (const nlohmann::json& l : lines) {
@@ -339,11 +339,11 @@ TEST_F(StoreStatements, AreTakenAtALimitedRateAndTheRestOfTheStoreWaitsBehindThe
   greet(1, "a");
   greet(2, "b");
   std::vector<wire::Upload> many;
-  for (uint64_t s = 1; s <= kBurst + 10; ++s) many.push_back(truth(s, static_cast<int>(s)));
-  many.push_back(line(kBurst + 11, 1));
+  for (uint64_t s = 1; s <= kBurst + 10; ++s) many.push_back(stated_truth(s, static_cast<int>(s)));
+  many.push_back(statement(kBurst + 11, 1));
   say(1, many);
   EXPECT_EQ(kept(1).sequence(), kBurst);
-  say(2, {truth(1, 1)});
+  say(2, {stated_truth(1, 1)});
   EXPECT_EQ(kept(2).sequence(), 1U) << "it has a rate of its own";
   wait(1);
   EXPECT_EQ(kept(1).sequence(), kBurst + 5);

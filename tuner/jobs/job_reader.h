@@ -69,7 +69,7 @@ class JobReader {
   }
   void take(const char* key, Promote& to);         // true, false or "rule"
   void take(const char* key, StoreSelection& to);  // "all", a number, or a list of names
-  void finish(std::string_view kind) const;  // `kind`: of the job, for the error
+  void finish(std::string_view kind) const;        // `kind`: of the job, for the error
 
  private:
   Json json_;

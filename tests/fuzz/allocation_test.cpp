@@ -2,8 +2,9 @@
 // std::bad_alloc, which the program has a boundary for, and nothing is left behind. Never a crash.
 //
 // Two libraries cannot do that: a destructor of nlohmann::json allocates, so that the process ends
-// by std::terminate, which says why; a message of protobuf's that is being added to another one is
-// left behind. Readers that use them are listed.
+// by std::terminate, which says why, and one that is being made of a list leaves its value behind;
+// so does a message of protobuf's that is being added to another one. Readers that use them are
+// listed.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -37,10 +38,13 @@ constexpr int kTerminated = 42;       // exit status
 
 // By the one, and by the other.
 const std::set<std::string> kMayTerminate = {
-    "checkpoint",    "comm_plan", "metrics",      "notes",       "cost_profile", "model_profile",
-    "pipeline_plan", "network",   "plan_profile", "json",        "job_spec",     "rule_json",
-    "rule_toml",     "tokens",    "labels_jsonl", "labels_json", "versions",     "trash"};
-const std::set<std::string> kMayLeave = {"onnx", "tuner_sessions"};
+    "checkpoint",    "comm_plan",      "metrics",    "notes",        "cost_profile",
+    "model_profile", "pipeline_plan",  "network",    "plan_profile", "json",
+    "job_spec",      "rule_json",      "rule_toml",  "tokens",       "labels_jsonl",
+    "labels_json",   "versions",       "trash",      "manifest",     "known_stores",
+    "cbor",          "first_numerics", "job_record", "closed_runs",  "quarantine",
+    "group_rules",   "rank_hello",     "rank_answer"};  // the last two: what ends a MemoryNet
+const std::set<std::string> kMayLeave = {"onnx", "tuner_sessions", "member_sessions", "job_record"};
 
 // Where a child is, and what it has found; its parent sees it.
 struct Found {

@@ -35,7 +35,7 @@ TEST(PlannedJob, TakesAnEarlierCutWhereThatIsDoneFirst) {
   EXPECT_THAT(s.why, HasSubstr("ndpipe at early in "));
   EXPECT_THAT(s.why, HasSubstr("is the bottleneck"));
   const JobSpec kept =
-      parse_job_spec(R"({"kind":"relabel","why":"because","cut":"early","mode":"ndpipe"})");
+      parse_job_spec(R"({"kind":"relabel","why":"because","cut":"early"})");
   EXPECT_EQ(parse_job_spec(kept.text()).cut, "early");
   EXPECT_EQ(parse_job_spec(kept.text()).why, "because");
 }

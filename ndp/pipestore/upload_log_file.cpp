@@ -54,7 +54,7 @@ Result<std::unique_ptr<UploadLog>> UploadLog::open(Fs& fs, const std::string& di
 Status UploadLog::recover() {
   sweep_temporaries(fs_, parent_of(path_));
   // Begun whole, so that no crash leaves a part of its header.
-  const Status there = fs_.info(path_).status();
+  Status there = fs_.info(path_).status();
   if (!there.ok() && there.code() != Code::kNotFound) return there;
   if (!there.ok()) {
     if (Status s = publish(fs_, path_, upload_format::header(new_salt())); !s.ok()) return s;

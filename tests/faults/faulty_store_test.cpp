@@ -176,6 +176,7 @@ class FaultyStore : public ::testing::TestWithParam<Fault> {
         fs.heal();  // a destructor cannot end the process
         ended = false;
       } catch (const FsyncFailed&) {
+        ended = true;
       } catch (const ProcessEnded&) {
         EXPECT_EQ(GetParam(), Fault::kTornWrite);
       } catch (const Error& e) {  // it does not start, or ends

@@ -34,8 +34,7 @@ TEST(PlannedJob, TakesAnEarlierCutWhereThatIsDoneFirst) {
   EXPECT_EQ(s.cut, "early");
   EXPECT_THAT(s.why, HasSubstr("ndpipe at early in "));
   EXPECT_THAT(s.why, HasSubstr("is the bottleneck"));
-  const JobSpec kept =
-      parse_job_spec(R"({"kind":"relabel","why":"because","cut":"early"})");
+  const JobSpec kept = parse_job_spec(R"({"kind":"relabel","why":"because","cut":"early"})");
   EXPECT_EQ(parse_job_spec(kept.text()).cut, "early");
   EXPECT_EQ(parse_job_spec(kept.text()).why, "because");
 }

@@ -29,8 +29,8 @@ function(ndt_cold target)
     $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-ftree-loop-distribute-patterns>)
 endfunction()
 
-# How every target of the project is compiled.
-function(ndt_compile_options target)
+# How every target of the project is compiled, but for what sanitizers ask.
+function(ndt_plain_options target)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/ndtrain>)
@@ -46,16 +46,24 @@ function(ndt_compile_options target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:${warnings}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall>"
     "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${NDT_WERROR}>>:--Werror=all-warnings>")
+endfunction()
+
+# How every target of the project is compiled.
+function(ndt_compile_options target)
+  ndt_plain_options(${target})
   ndt_sanitize(${target})
 endfunction()
 
-# A program with what all test programs are compiled and linked with.
+# A program with what all test programs are compiled and linked with. Under the address sanitizer it is
+# the product that is watched: tests are compiled as the release preset compiles them, so that a compiler
+# cache has them already. (The thread sanitizer would miss what a test's own atomics order.)
 function(ndt_test_program target)
   add_executable(${target} ${ARGN})
-  ndt_compile_options(${target})
-  if(NDT_SANITIZE MATCHES "undefined")
-    # A quarter of the tests' compile time; it is the product whose arithmetic is watched.
-    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+  ndt_plain_options(${target})
+  if(NDT_SANITIZE MATCHES "address")
+    target_link_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE})
+  else()
+    ndt_sanitize(${target})
   endif()
   target_link_libraries(${target} PRIVATE GTest::gmock GTest::gtest_main)
   # -pthread as gRPC's users have it, or the headers parsed once would not be theirs.
@@ -89,14 +97,13 @@ function(ndt_tests area)
   ndt_batch(${area}_test)  # gtest's and gmock's templates, once for a few files: half of the compile time
   target_compile_options(${area}_test PRIVATE -Wno-shadow)  # of what a file before it has
   if(ARG_OPTIMISED)
-    ndt_hot(${area}_test)
     target_precompile_headers(${area}_test REUSE_FROM ndt_optimised_test_headers)
   else()
     # A third of the compile time: what is tested is optimised, most tests are not.
     target_compile_options(${area}_test PRIVATE -O0)
     target_precompile_headers(${area}_test REUSE_FROM ndt_test_headers)
   endif()
-  target_link_libraries(${area}_test PRIVATE ${ARG_LIBS} ndt_test_paths)
+  target_link_libraries(${area}_test PRIVATE ${ARG_LIBS} ndt_test_build)
   set(filter "*")
   set(environment "NDTRAIN_BACKEND_PATH=${ARG_BACKENDS}")
   if(ARG_TOGETHER)

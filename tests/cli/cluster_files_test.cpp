@@ -133,9 +133,10 @@ class ClusterFiles : public testing_cli::SiteTest {
 
   support::LaunchOutcome sbatch(const std::string& words,
                                 const std::string& environment = "") const {
-    return support::sbatch(packaged("ndtrain.sbatch") + " " + words,
-                           "NDTRAIN='" NDT_PROGRAM "' STORE_FLAGS='--labels folder' " + environment,
-                           at("."));
+    return support::sbatch(
+        packaged("ndtrain.sbatch") + " " + words,
+        "NDTRAIN='" + support::program_path() + "' STORE_FLAGS='--labels folder' " + environment,
+        at("."));
   }
 };
 

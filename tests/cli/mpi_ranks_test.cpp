@@ -8,6 +8,7 @@
 
 #include "tests/cli/program_fixture.h"
 #include "tests/support/mpirun.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 using namespace ndp;
@@ -35,11 +36,11 @@ class LaunchedRanks : public testing_cli::ProgramTest {
     return support::mpirun(words, root_.path());
   }
   LaunchOutcome train(int ranks, const std::string& words) const {
-    return launch("-n " + std::to_string(ranks) + " " NDT_PROGRAM + kTrain + words);
+    return launch("-n " + std::to_string(ranks) + " " + support::program_path() + kTrain + words);
   }
   Outcome train_alone(const std::string& words, const std::string& environment = "") const {
     std::ofstream(at("alone.sh")) << "exec env " << environment << " NDTRAIN_CACHE=cache "
-                                  << NDT_PROGRAM << kTrain << words << "\n";
+                                  << support::program_path() << kTrain << words << "\n";
     const int status =
         std::system(("cd '" + root_.path() + "' && sh alone.sh > out 2> err < /dev/null").c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, real_fs().read(at("out")).or_throw(),
@@ -49,7 +50,7 @@ class LaunchedRanks : public testing_cli::ProgramTest {
   // program to mpirun: that of Debian 13 crashes where it is given two (open-mpi/ompi#13303).
   LaunchOutcome train_and_signal(const std::string& words, int signal) const {
     std::ofstream(at("rank.sh")) << "test \"$OMPI_COMM_WORLD_RANK\" = 0 || echo $$ > pid\n"
-                                 << "exec " NDT_PROGRAM << kTrain << words << "\n";
+                                 << "exec " << support::program_path() << kTrain << words << "\n";
     LaunchOutcome outcome;
     std::jthread mpirun([&] { outcome = launch("-n 2 sh rank.sh"); });
     for (int i = 0; i < 20'000 && !real_fs().exists(at("run/last.safetensors")); ++i) {
@@ -87,7 +88,7 @@ TEST_F(LaunchedRanks, NeedNoFlagsAndGiveTheBytesOfOneProcess) {
 TEST_F(LaunchedRanks, AreStagesTooAndSwitchToThem) {
   if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
   const std::string by_one = "train photos -m m.onnx -b 12 --freeze none --cache cache -j 1 ",
-                    staged = "-n 2 " NDT_PROGRAM " " + by_one +
+                    staged = "-n 2 " + support::program_path() + " " + by_one +
                              "--device cpu -e 2 --micro-batches 2 --parallel ";
   ASSERT_EQ(train_alone("-o one -e 2 --shards 1 --accumulate 2 --deterministic --device cpu").code,
             0);
@@ -152,7 +153,7 @@ TEST_F(LaunchedRanks, ThatDisagreeAreRefused) {
   const LaunchOutcome tcp = train(2, "-o run --comm tcp");
   EXPECT_EQ(tcp.code, 2) << tcp.said;
   EXPECT_THAT(tcp.said, HasSubstr("each would train for itself"));
-  const LaunchOutcome shards = launch("-n 3 " NDT_PROGRAM + std::string(kTrain) + "-o run");
+  const LaunchOutcome shards = launch("-n 3 " + support::program_path() + kTrain + "-o run");
   EXPECT_EQ(shards.code, 2) << shards.said;
   EXPECT_THAT(shards.said, HasSubstr("--ranks 3 but 2 shards"));
   EXPECT_FALSE(real_fs().exists(at("run")));
@@ -163,7 +164,7 @@ TEST_F(LaunchedRanks, BySrunNeedNoFlagsEither) {
   if (const std::string why = support::why_no_srun(); !why.empty()) GTEST_SKIP() << why;
   ASSERT_EQ(train_alone("-o one -e 2").code, 0);
   const LaunchOutcome o = support::srun(
-      std::string("-n 2 --mpi=pmix " NDT_PROGRAM) + kTrain + "-o two -e 2", root_.path());
+      "-n 2 --mpi=pmix " + support::program_path() + kTrain + "-o two -e 2", root_.path());
   ASSERT_EQ(o.code, 0) << o.said;
   EXPECT_THAT(o.said, HasSubstr("2 ranks, which srun has started, talk by Open MPI"));
   EXPECT_TRUE(model("one") == model("two"));
@@ -206,8 +207,9 @@ TEST_F(LaunchedRanks, WithoutThePluginAreToldWhatLacks) {
 
 TEST_F(LaunchedRanks, BenchComparesOrderedSumsWithMpisOwn) {
   if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
-  const LaunchOutcome o = launch(
-      "-n 2 " NDT_PROGRAM " bench collectives --megabytes 1,2 --shards 5 --rounds 2 --json -q");
+  const LaunchOutcome o =
+      launch("-n 2 " + support::program_path() +
+             " bench collectives --megabytes 1,2 --shards 5 --rounds 2 --json -q");
   ASSERT_EQ(o.code, 0) << o.said;
   const size_t begin = std::min(o.said.find('{'), o.said.size());
   const nlohmann::json j =
@@ -226,8 +228,9 @@ TEST_F(LaunchedRanks, BenchComparesOrderedSumsWithMpisOwn) {
 
 TEST_F(LaunchedRanks, BenchLeavesMpisOwnSumsOutWhereItIsAskedTo) {
   if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
-  const LaunchOutcome o = launch(
-      "-n 2 " NDT_PROGRAM " bench collectives --megabytes 3 --rounds 1 --ordered-only --json -q");
+  const LaunchOutcome o =
+      launch("-n 2 " + support::program_path() +
+             " bench collectives --megabytes 3 --rounds 1 --ordered-only --json -q");
   ASSERT_EQ(o.code, 0) << o.said;
   EXPECT_THAT(o.said, HasSubstr("\"ordered\""));
   EXPECT_THAT(o.said, ::testing::Not(HasSubstr("\"native\"")));

@@ -7,10 +7,13 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/support/paths.h"
+
 namespace ndtrain::testing_cli {
 
 pid_t ProgramTest::start(const std::vector<std::string>& words, int terminal) const {
-  std::vector<const char*> argv = {NDT_PROGRAM};
+  const std::string program = support::program_path();
+  std::vector<const char*> argv = {program.c_str()};
   for (const std::string& w : words) argv.push_back(w.c_str());
   argv.push_back(nullptr);
   const std::string out = at("out"), err = at("err"), cache = at("cache");
@@ -24,7 +27,9 @@ pid_t ProgramTest::start(const std::vector<std::string>& words, int terminal) co
   if (i >= 0) dup2(i, STDIN_FILENO);
   dup2(o, STDOUT_FILENO);
   dup2(e, STDERR_FILENO);
-  if (chdir(root_.path().c_str()) == 0) execv(NDT_PROGRAM, const_cast<char* const*>(argv.data()));
+  if (chdir(root_.path().c_str()) == 0) {
+    execv(program.c_str(), const_cast<char* const*>(argv.data()));
+  }
   _exit(127);
 }
 

@@ -93,7 +93,7 @@ std::string missing(const std::vector<std::string>& shown,
 
 TEST(Readme, ItsCommandsWorkAsPrintedInATerminalOfEightyColumns) {
   const support::TemporaryDirectory directory;
-  const std::string program = std::filesystem::path(NDT_PROGRAM).parent_path();
+  const std::string program = std::filesystem::path(support::program_path()).parent_path();
   const std::string path = program + ":" + std::getenv("PATH");
   ASSERT_EQ(setenv("PATH", path.c_str(), 1), 0);
   ASSERT_EQ(setenv("NDTRAIN_CACHE", directory.at("cache").c_str(), 1), 0);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/graph/model_builder.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -13,7 +14,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 
 std::string fake(const std::string& name) {
-  return std::string(NDT_FAKE_PLUGIN_DIR) + "/libndt_comm_" + name + ".so";
+  return support::build_path("/tests/comm/libndt_comm_") + name + ".so";
 }
 
 TEST(CommPlugin, OneThatIsNotThereIsMissedByNameWithTheRemedy) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/mpirun.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -16,7 +17,8 @@ class Mpi : public ::testing::Test {
     if (const std::string why = support::why_no_mpirun(); !why.empty()) GTEST_SKIP() << why;
   }
   static LaunchOutcome run(int ranks, const std::string& what) {
-    return support::mpirun("-n " + std::to_string(ranks) + " " NDT_MPI_RANKS " " + what);
+    return support::mpirun("-n " + std::to_string(ranks) + " " +
+                           support::build_path("/bin/mpi_ranks ") + what);
   }
 };
 

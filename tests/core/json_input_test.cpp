@@ -17,10 +17,7 @@ std::atomic<size_t> g_allocated = 0;  // bytes that were asked for
 }  // namespace
 
 // Of the whole test program; sanitizers bring an operator new of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NDT_COUNTS 0
-#else
-#define NDT_COUNTS 1
+#if !NDT_SANITIZED
 void* operator new(size_t n) {
   g_allocated += n;
   if (void* p = std::malloc(n)) return p;
@@ -66,7 +63,7 @@ TEST(JsonInput, IsReadUpToItsDepthAndNoDeeper) {
 
 // Of a parser, each bracket would take dozens.
 TEST(JsonInput, NothingOfItIsAllocatedBeforeItIsRefused) {
-  if (!NDT_COUNTS) GTEST_SKIP() << "the sanitizer's operator new counts nothing";
+  if (NDT_SANITIZED) GTEST_SKIP() << "the sanitizer's operator new counts nothing";
   constexpr size_t kReason = 1024;
   const std::string text(60'000'000, '[');
   for (const int64_t most : {limits::kJsonText, int64_t{1} << 40}) {  // too long; too deep

@@ -5,6 +5,7 @@
 
 #include "framework/core/publish.h"
 #include "framework/testing/memory_fs.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -47,10 +48,12 @@ TEST_F(Counters, ThatAreNotThereGiveNothing) {
   EXPECT_FALSE(EnergyMeter(fs_, "rapl", kNoLibrary).take());
 }
 
+const std::string kNvml = support::build_path("/tests/engine/libfake_nvml.so");
+
 // The library that the meter opens too, and what a test says to it.
 class FakeNvml {
  public:
-  FakeNvml() : library_(dlopen(NDT_FAKE_NVML, RTLD_NOW)) {}
+  FakeNvml() : library_(dlopen(kNvml.c_str(), RTLD_NOW)) {}
   ~FakeNvml() { dlclose(library_); }
   FakeNvml(const FakeNvml&) = delete;
   FakeNvml& operator=(const FakeNvml&) = delete;
@@ -76,7 +79,7 @@ TEST_F(Counters, OfGpusAddUpWithThoseOfProcessors) {
   set("intel-rapl:0", "energy_uj", 1'000'000);
   set("intel-rapl:0", "max_energy_range_uj", 10'000'000);
   {
-    EnergyMeter both(fs_, "rapl", NDT_FAKE_NVML), gpus(fs_, "none", NDT_FAKE_NVML);
+    EnergyMeter both(fs_, "rapl", kNvml), gpus(fs_, "none", kNvml);
     set("intel-rapl:0", "energy_uj", 2'000'000);
     nvml.set(0, 5250);
     nvml.set(1, 9000);

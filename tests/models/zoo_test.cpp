@@ -11,6 +11,7 @@
 #include "framework/passes/inference.h"
 #include "framework/runtime/executor.h"
 #include "framework/train/head.h"
+#include "tests/support/sanitizers.h"
 
 namespace ndtrain {
 namespace {
@@ -66,11 +67,9 @@ TEST_P(Zoo, HasTorchvisionsParameterCountAndSurvivesAFile) {
 }
 
 TEST_P(Zoo, ComputesLogitsForAnyBatch) {
-#ifdef NDT_SANITIZED
-  if (GetParam().parameters > 60'000'000) {
+  if (support::under_sanitizer() && GetParam().parameters > 60'000'000) {
     GTEST_SKIP() << "minutes under a sanitizer; smaller networks have the same layers";
   }
-#endif
   const Model m =
       build_model(GetParam().name, {.classes = 7, .img_size = GetParam().small_img_size});
   for (const int64_t batch : {1, 3}) {

@@ -7,6 +7,7 @@
 
 #include "framework/core/net.h"
 #include "tests/cli/program_fixture.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -83,13 +84,16 @@ TEST_F(NcclProgram, TwoRanksOnOneGpuAreRefusedByName) {
 }
 
 TEST_F(NcclProgram, WithoutTheLibraryOrThePluginIsToldWhatLacks) {
-  setenv("NDTRAIN_BACKEND_PATH", NDT_WITHOUT_NCCL, 1);
+  const std::string no_plugin =
+      support::build_path("/tests/cuda/plugins:") + support::build_path("/tests/nccl/cpu_alone");
+  const std::string no_library = support::build_path("/tests/nccl/without_library:") + no_plugin;
+  setenv("NDTRAIN_BACKEND_PATH", no_library.c_str(), 1);
   const Outcome library = train("run", kByNccl);
   EXPECT_EQ(library.code, 1);
   EXPECT_THAT(library.err,
               AllOf(HasSubstr("--comm nccl: no communication plugin 'nccl' was found"),
                     HasSubstr("libndt_fake_nccl.so: cannot open"), HasSubstr("LD_LIBRARY_PATH")));
-  setenv("NDTRAIN_BACKEND_PATH", NDT_WITHOUT_PLUGIN, 1);
+  setenv("NDTRAIN_BACKEND_PATH", no_plugin.c_str(), 1);
   const Outcome plugin = train("run", kByNccl);
   EXPECT_EQ(plugin.code, 1);
   EXPECT_THAT(plugin.err, AllOf(HasSubstr("libndt_nccl.so"), HasSubstr("looked in")));

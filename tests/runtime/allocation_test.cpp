@@ -12,12 +12,6 @@
 #include "tests/runtime/bound_run.h"
 #include "tests/runtime/cpu_device.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NDT_COUNTS 0
-#else
-#define NDT_COUNTS 1
-#endif
-
 namespace {
 
 std::atomic<int64_t> allocations{0};
@@ -32,7 +26,7 @@ std::atomic<int64_t> allocations{0};
 
 }  // namespace
 
-#if NDT_COUNTS
+#if !NDT_SANITIZED
 void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
 void* operator new(std::size_t bytes, std::align_val_t a) {
   return counted(bytes, static_cast<std::size_t>(a));
@@ -47,7 +41,7 @@ namespace ndtrain {
 namespace {
 
 TEST(Executor, RunningAllocatesNothing) {
-  if (!NDT_COUNTS) GTEST_SKIP() << "the sanitizer's operator new counts nothing";
+  if (NDT_SANITIZED) GTEST_SKIP() << "the sanitizer's operator new counts nothing";
   set_threads(1);
   int tilings = 0;
   for (uint64_t seed = 0; seed < 5; ++seed) {

@@ -11,6 +11,8 @@
 #include "framework/core/log.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
+#include "tests/support/paths.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
@@ -22,15 +24,15 @@ using testing::error_of;
 using ::testing::HasSubstr;
 
 std::string fake(const std::string& name) {
-  return std::string(NDT_FAKE_PLUGIN_DIR) + "/libndt_" + name + ".so";
+  return support::build_path("/tests/runtime/libndt_") + name + ".so";
 }
 
 // Looks for plugins in one directory while it lives.
 class SearchPath {
  public:
-  explicit SearchPath(const char* directory) {
+  explicit SearchPath(const std::string& directory) {
     if (const char* was = std::getenv("NDTRAIN_BACKEND_PATH")) was_ = was;
-    setenv("NDTRAIN_BACKEND_PATH", directory, 1);
+    setenv("NDTRAIN_BACKEND_PATH", directory.c_str(), 1);
   }
   ~SearchPath() {
     if (was_.empty()) {
@@ -91,15 +93,15 @@ TEST(Backend, ALibraryThatIsNoPluginIsRefused) {
 }
 
 TEST(Backend, FindingSaysWhyEachCandidateWasRefused) {
-  const SearchPath path(NDT_FAKE_PLUGIN_DIR);
+  const SearchPath path(support::build_path("/tests/runtime"));
   EXPECT_THAT(error_of([] { Backend::find("newer"); }),
               AllOf(HasSubstr("no backend 'newer'"), HasSubstr("version 3")));
 }
 
 TEST(Backend, WithoutTheDriverOneIsToldThatAndNoneIsAvailable) {
   if (dlopen("libcuda.so.1", RTLD_LAZY)) GTEST_SKIP() << "there is a driver on this machine";
-  const std::string directory = std::string(NDT_FAKE_PLUGIN_DIR) + "/driven";
-  const SearchPath path(directory.c_str());
+  const std::string directory = support::build_path("/tests/runtime/driven");
+  const SearchPath path(directory);
   EXPECT_EQ(Backend::refusal("cuda"), "backend: there is no NVIDIA driver on this machine: " +
                                           directory + "/libndt_cuda.so needs libcuda.so.1");
   EXPECT_TRUE(Backend::available().empty());
@@ -146,9 +148,7 @@ TEST(Backend, DeviceMemoryHoldsWhatIsPutThere) {
 }
 
 TEST(Backend, MoreMemoryThanThereIsIsRefused) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers end the process instead";
-#endif
+  if (support::under_sanitizer()) GTEST_SKIP() << "sanitizers end the process instead";
   EXPECT_THAT(error_of([] { DeviceBuffer(testing::cpu(), size_t{1} << 60); }),
               AllOf(HasSubstr("cpu"), HasSubstr("1152921504606846976")));
 }

@@ -9,6 +9,7 @@
 #include "framework/runtime/layout.h"
 #include "tests/graph/random_graph.h"
 #include "tests/runtime/cpu_device.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -148,7 +149,7 @@ TEST(BatchTiling, TakesLessMemory) {
 
 TEST(BatchTiling, EndsBeforeAKernelThatTakesWholeBatchesOnly) {
   setenv("NDT_WRAPPED_PLUGIN", Backend::find("cpu").path().c_str(), 1);
-  const Device device(Backend::load(std::string(NDT_FAKE_PLUGIN_DIR) + "/libndt_whole_batch.so"),
+  const Device device(Backend::load(support::build_path("/tests/runtime/libndt_whole_batch.so")),
                       {.deterministic = true});
   Graph g;
   ValueId v = g.add1("Relu", {conv(g, input(g, {8, 3, 20, 20}), 8, 3)});

@@ -31,21 +31,21 @@ double held_bytes() {
   return static_cast<double>(m.uordblks + m.hblkhd);
 }
 
-struct Result {
+struct Produced {
   std::vector<double> y;
   // That plan and executor hold for weights: the layer's own are left out, and the room for values,
   // which grows with the threads.
   double bytes = 0;
 };
 
-Result run(const Device& device) {
+Produced run(const Device& device) {
   const Graph g = layer();
   const std::vector<Tensor> inputs = testing::random_inputs(g, 3);
   { const Plan warm(g, device); }  // what the library keeps for ever
   const double before = held_bytes();
   const Plan plan(g, device);
   Executor executor(plan);
-  Result r{.bytes = held_bytes() - before - static_cast<double>(plan.arena_bytes())};
+  Produced r{.bytes = held_bytes() - before - static_cast<double>(plan.arena_bytes())};
   r.y = executor.run(inputs).at(0).to_doubles();
   return r;
 }
@@ -62,7 +62,7 @@ TEST_P(LessMemory, ComputesTheSameFromWeightsOfTheirPlainSize) {
   const Backend& backend = Backend::find(GetParam());
   const Device fast(backend, {.deterministic = true});
   const Device small(backend, {.deterministic = true, .less_memory = true});
-  const Result a = run(fast), b = run(small);
+  const Produced a = run(fast), b = run(small);
   double largest = 0, worst = 0;
   for (size_t i = 0; i < a.y.size(); ++i) {
     largest = std::max(largest, std::abs(a.y[i]));

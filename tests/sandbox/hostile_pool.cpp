@@ -1,10 +1,12 @@
 #include "tests/sandbox/hostile_pool.h"
 
+#include "tests/support/paths.h"
+
 namespace ndtrain::testing {
 
 DecoderPool::Config hostile_config() {
   DecoderPool::Config config;
-  config.worker.program = NDT_HOSTILE_DECODER;
+  config.worker.program = support::build_path("/bin/ndt_hostile_decoder");
   config.worker.limits.memory = int64_t{512} << 20;
   config.worker.deadline = std::chrono::seconds(60);
   config.workers = 1;
@@ -12,7 +14,7 @@ DecoderPool::Config hostile_config() {
 }
 
 ModelSandbox::Config hostile_models() {
-  return {.program = NDT_HOSTILE_DECODER,
+  return {.program = support::build_path("/bin/ndt_hostile_decoder"),
           .memory = int64_t{512} << 20,
           .deadline = std::chrono::seconds(60)};
 }

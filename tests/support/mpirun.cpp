@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "tests/support/paths.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::support {
@@ -56,13 +57,12 @@ LaunchOutcome sbatch(const std::string& words, const std::string& environment,
 }
 
 std::string why_no_mpirun() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return "the sanitizers take what MPI leaves behind for leaks and races of ours";
-#else
+  if (under_sanitizer()) {
+    return "the sanitizers take what MPI leaves behind for leaks and races of ours";
+  }
   return shell("mpirun --version 2>&1").code == 0
              ? ""
              : "there is no mpirun on this machine: install openmpi-bin";
-#endif
 }
 
 // As root, as in a container; with more ranks than cores; none of them bound to one. Each keeps

@@ -1,5 +1,5 @@
-// Where the sources are, and what may lie beside them: known to one file, so that a compiler cache
-// knows the others again in another clone.
+// Where the sources are, what may lie beside them, and what is built of them: known to one file, so
+// that a compiler cache knows the others again in another clone and another build.
 #pragma once
 
 #include <string>
@@ -9,5 +9,8 @@ namespace ndtrain::support {
 // `below`: "" or "/tests/train/golden".
 std::string source_path(const std::string& below = "");
 std::string shared_path(const std::string& below = "");
+// `below`: "/bin/mpi_ranks".
+std::string build_path(const std::string& below);
+std::string program_path();  // ndtrain
 
 }  // namespace ndtrain::support

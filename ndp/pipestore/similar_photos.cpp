@@ -1,16 +1,20 @@
 #include "ndp/pipestore/similar_photos.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <shared_mutex>
 
 #include "framework/core/log.h"
+#include "framework/runtime/backend.h"
+#include "ndp/similarity/index_division.h"
 
 namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kPiece = 256;  // photos that are added while the thread may not be stopped
 constexpr std::chrono::seconds kLook{1};
+constexpr size_t kOutgrown = 4;        // times the photos that a partition was made for
 constexpr size_t kAlmostNearest = 16;  // photos that may be nearer than their rounded numbers say
 
 // Where a feature is no larger than its embedding, it is as soon made as read.
@@ -22,6 +26,8 @@ bool is_worth_keeping(const FeatureKind& features) {
 
 Digest embedding_group(const Digest& extractor) { return sha256("embedding " + to_hex(extractor)); }
 
+Digest partition_group(const Digest& extractor) { return sha256("partition " + to_hex(extractor)); }
+
 struct SimilarPhotos::Index {
   explicit Index(FeatureKind kind)
       : features(std::move(kind)), photos(embedding_size(features.row_types)) {}
@@ -29,13 +35,17 @@ struct SimilarPhotos::Index {
   const FeatureKind features;
   // Of the thread that fills it.
   std::map<KeyTable::ShortKey, Digest> added;
-  bool told_full = false;
+  bool told_full = false, sought_partition = false;
   // Under SimilarPhotos::mutex_.
   uint64_t asked = 0, followed = 0;  // how often, and up to which question the cache was followed
   std::chrono::nanoseconds used{0};
   // Written by the thread that fills it.
   std::shared_mutex mutex;
   EmbeddingIndex photos;
+  // A thread of its own writes `made`, and then that it has.
+  IndexDivision made;
+  std::atomic<bool> divided{false};
+  std::jthread dividing;
 };
 
 SimilarPhotos::SimilarPhotos(SegmentStore& cache, Uploads& uploads, Clock& clock,
@@ -135,7 +145,11 @@ Result<SimilarPhotos::Found> SimilarPhotos::nearest(const PhotoEmbedding& query,
     if (here.ok()) paths[photo] = here->known.path;
     return here.ok();
   };
-  std::vector<Neighbour> nearest = index->photos.nearest(query.values, k + kAlmostNearest, is_here);
+  const bool exactly = !index->photos.partition() || index->photos.size() < options_.exact_below;
+  const size_t some = k + kAlmostNearest;
+  std::vector<Neighbour> nearest = exactly
+                                       ? index->photos.nearest_exactly(query.values, some, is_here)
+                                       : index->photos.nearest(query.values, some, is_here);
   for (Neighbour& n : nearest) {
     Digest photo{};
     const auto values = cached(features, KeyTable::shorten(n.photo), photo);
@@ -145,6 +159,7 @@ Result<SimilarPhotos::Found> SimilarPhotos::nearest(const PhotoEmbedding& query,
   nearest.resize(std::min(k, nearest.size()));
   for (const Neighbour& n : nearest) found.photos.push_back({n, paths.at(n.photo)});
   found.searched = index->photos.size();
+  found.cells = exactly ? 0 : index->photos.partition()->cells();
   return found;
 }
 
@@ -186,9 +201,64 @@ bool SimilarPhotos::add(Index& index, const KeyTable::ShortKey& key) {
   const std::optional<Embedding> values = cached(index.features, key, photo);
   index.added[key] = photo;  // also one that can't be compared: it is not read again and again
   if (!values) return true;
+  const size_t cell = index.photos.cell_of(*values);  // takes a while; no other thread changes it
   const std::lock_guard lock(index.mutex);
-  index.photos.put(photo, *values);
+  index.photos.put(photo, *values, cell);
   return true;
+}
+
+// What an earlier run has made: rows come into their cells as they are read.
+void SimilarPhotos::read_partition(Index& index) {
+  if (std::exchange(index.sought_partition, true)) return;
+  const Digest extractor = index.features.extractor;
+  std::vector<std::byte> bytes;
+  const Status s = cache_.get(partition_group(extractor), extractor, bytes).status();
+  if (s.code() == Code::kNotFound) return;
+  try {
+    if (!s.ok()) throw Error(s.message());
+    auto partition = std::make_shared<const EmbeddingPartition>(
+        EmbeddingPartition::read(bytes, extractor, index.photos.dimensions()));
+    const std::lock_guard lock(index.mutex);
+    index.photos.divide(std::move(partition), {});
+  } catch (const Error& e) {
+    log::warn("the partition of similar photos is made again: {}", e.what());
+  }
+}
+
+// Takes over the partition that is made, if there is one, and has one made where it is time.
+void SimilarPhotos::divide(Index& index) {
+  if (index.divided.exchange(false)) {
+    index.dividing = {};
+    const IndexDivision made = std::exchange(index.made, {});
+    if (made.partition) take_over(index, made);
+  }
+  const size_t photos = index.photos.size();
+  const EmbeddingPartition* const now = index.photos.partition();
+  if (photos == 0 || photos < options_.exact_below || index.dividing.joinable() ||
+      (now && photos < kOutgrown * now->photos())) {
+    return;
+  }
+  index.dividing = std::jthread([&index](const std::stop_token& stop) {
+    try {
+      ThreadPool threads(std::max(1, shared_threads().threads() / 2));
+      index.made = division_of(index.photos, index.mutex, threads, stop);
+    } catch (const std::exception& e) {
+      log::warn("similar photos are found by a look at each for now: {}", e.what());
+    }
+    index.divided = true;
+  });
+}
+
+void SimilarPhotos::take_over(Index& index, const IndexDivision& made) {
+  {
+    const std::lock_guard lock(index.mutex);
+    index.photos.divide(made.partition, made.cells);
+  }
+  const Digest extractor = index.features.extractor;
+  const std::string bytes = made.partition->bytes(extractor);
+  const Status s =
+      cache_.put(partition_group(extractor), extractor, {}, std::as_bytes(std::span(bytes)));
+  if (!s.ok()) log::warn("the partition of similar photos is not kept: {}", s.message());
 }
 
 // A piece of what has come into the cache, and all that has gone; whether there may be more.
@@ -233,10 +303,11 @@ void SimilarPhotos::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     std::erase_if(indexes_, [&](const auto& i) {
-      return clock_.monotonic() - i.second->used > options_.idle;
+      return clock_.monotonic() - i.second->used > options_.idle && !i.second->dividing.joinable();
     });
-    const auto behind = std::ranges::find_if(
-        indexes_, [](const auto& i) { return i.second->followed < i.second->asked; });
+    const auto behind = std::ranges::find_if(indexes_, [](const auto& i) {
+      return i.second->followed < i.second->asked || i.second->divided;
+    });
     if (behind == indexes_.end()) {
       asked_.wait_for(lock, kLook);
       continue;
@@ -246,7 +317,9 @@ void SimilarPhotos::run() {
     lock.unlock();
     bool more = false;
     try {
+      read_partition(*index);
       more = follow(*index);
+      divide(*index);
     } catch (const std::exception& e) {
       log::warn("photos are not compared for now: {}", e.what());
     }

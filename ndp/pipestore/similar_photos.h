@@ -1,7 +1,8 @@
 // Which photos of a store are like another: nearest by the features that the extractor of a task's
 // version in force makes, as the cache has them. An index in memory is filled when it is first
 // asked for, follows the cache from then on, and goes when nobody has asked for a while. Where
-// features are larger than what is made of them, that is kept in the cache beside them.
+// features are larger than what is made of them, that is kept in the cache beside them. An index of
+// many photos is divided by a partition, which is made in the background and kept in the cache.
 //
 // Thread-safe.
 #pragma once
@@ -25,6 +26,8 @@
 
 namespace ndtrain::ndp {
 
+struct IndexDivision;
+
 // What can be compared with embeddings of the same extractor alone.
 struct PhotoEmbedding {
   Digest extractor{};
@@ -34,11 +37,14 @@ struct PhotoEmbedding {
 
 // The group of the cache in which embeddings of an extractor's features are.
 Digest embedding_group(const Digest& extractor);
+// And that in which their partition is, under the extractor's digest.
+Digest partition_group(const Digest& extractor);
 
 class SimilarPhotos {
  public:
   struct Options {
-    size_t memory = size_t{1} << 30;           // bytes of an index; what is beyond is not found
+    size_t memory = size_t{2} << 30;           // bytes of an index; what is beyond is not found
+    size_t exact_below = 100'000;              // photos, of which each is looked at
     std::chrono::milliseconds patience{2000};  // of a question, for an index that is not full yet
     std::chrono::nanoseconds idle = std::chrono::minutes(10);  // after which an index goes
   };
@@ -49,6 +55,7 @@ class SimilarPhotos {
     };
     std::vector<Photo> photos;  // nearest first; none that is deleted or in the trash
     size_t searched = 0;        // photos that the index had by then
+    size_t cells = 0;           // into which it was divided; 0: each photo was looked at
   };
 
   // Keeps references.
@@ -80,6 +87,9 @@ class SimilarPhotos {
   std::optional<Embedding> cached(const FeatureKind& features, const KeyTable::ShortKey& key,
                                   Digest& photo);
   bool follow(Index& index);
+  void read_partition(Index& index);
+  void divide(Index& index);
+  void take_over(Index& index, const IndexDivision& made);
   bool add(Index& index, const KeyTable::ShortKey& key);
   void run();
 

@@ -212,6 +212,61 @@ TEST_F(SimilarPhotosTest, TheIndexGoesWhenNobodyAsks) {
   EXPECT_EQ(searched(), 3U);
 }
 
+// As all cells are looked at of so few, what is found is the same.
+TEST_F(SimilarPhotosTest, AreFoundInCellsFromManyOn) {
+  SimilarPhotos::Options options;
+  options.exact_below = 20;
+  open_with(kPhotos, options);
+  const Digest extractor = model_of(1)->network->id();
+  const PhotoEmbedding query = similar_->embedding(photo_file(0), "default").or_throw();
+  const auto found = [&] { return similar_->nearest(query, 100, "default").or_throw(); };
+  const std::vector<std::string> exact = ids(found());
+  EXPECT_EQ(exact.size(), static_cast<size_t>(kPhotos));
+  await([&] { return found().cells > 0; });
+  EXPECT_EQ(ids(found()), exact);
+  await([&] { return cache_->contains(partition_group(extractor), extractor); });
+  const size_t cells = found().cells;
+  similar_ = std::make_unique<SimilarPhotos>(*cache_, *uploads_, clock_, options);
+  EXPECT_EQ(found().cells, cells) << "read, not made again";
+  EXPECT_EQ(ids(found()), exact);
+  const Digest come = sha256(photo_file(kPhotos)), gone = sha256(photo_file(2));
+  (void)uploads_->add(photo_file(kPhotos)).or_throw();
+  await([&] { return found().photos.size() == exact.size() + 1; });
+  EXPECT_THAT(ids(found()), ::testing::Contains(to_hex(come)));
+  uploads_->remove(gone).or_throw();
+  EXPECT_THAT(ids(found()), ::testing::Not(::testing::Contains(to_hex(gone))));
+  EXPECT_EQ(found().searched, exact.size());
+  options.exact_below = 1000;
+  similar_ = std::make_unique<SimilarPhotos>(*cache_, *uploads_, clock_, options);
+  EXPECT_EQ(found().cells, 0U) << "there are too few photos by now";
+}
+
+TEST_F(SimilarPhotosTest, ArePartedAnewWhereThePartitionIsTornOrOfAnother) {
+  SimilarPhotos::Options options;
+  options.exact_below = 20;
+  open_with(kPhotos, options);
+  const Digest extractor = model_of(1)->network->id(), group = partition_group(extractor);
+  const PhotoEmbedding query = similar_->embedding(photo_file(0), "default").or_throw();
+  const auto found = [&] { return similar_->nearest(query, 100, "default").or_throw(); };
+  const auto kept = [&] {
+    std::vector<std::byte> bytes;
+    (void)cache_->get(group, extractor, bytes).or_throw();
+    return bytes;
+  };
+  await([&] { return found().cells > 0 && cache_->contains(group, extractor); });
+  const std::vector<std::byte> good = kept();
+  std::vector<std::byte> other = good;
+  other[10] ^= std::byte{1};  // of the extractor's digest
+  const std::vector<std::byte> cut(good.begin(), good.end() - 1);
+  for (const std::vector<std::byte>& bad : {other, cut}) {
+    similar_.reset();
+    cache_->put(group, extractor, {}, bad).or_throw();
+    similar_ = std::make_unique<SimilarPhotos>(*cache_, *uploads_, clock_, options);
+    EXPECT_EQ(found().photos.size(), static_cast<size_t>(kPhotos));
+    await([&] { return found().cells > 0 && kept() == good; });
+  }
+}
+
 class SimilarityHttp : public SimilarPhotosTest {
  protected:
   void serve(int photos) {

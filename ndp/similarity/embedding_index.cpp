@@ -1,37 +1,19 @@
 #include "ndp/similarity/embedding_index.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <numeric>
 
 #include "framework/core/dtype.h"
 #include "framework/core/error.h"
+#include "ndp/similarity/lanes.h"
 
 namespace ndtrain::ndp {
 namespace {
 
-// Sums side by side, which the compiler keeps in vector registers.
-constexpr size_t kLanes = 16;
-
 constexpr size_t kRowsOfABlock = 4096;  // of an index that is not divided
 constexpr size_t kCellsLookedAt = 32;   // at least
 constexpr size_t kRowsPerResult = 16;   // looked at, at least
-
-float product(const uint16_t* row, const float* query, size_t n) {
-  std::array<float, kLanes> sums{};
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += std::bit_cast<float>(uint32_t{row[i + lane]} << 16) * query[i + lane];
-    }
-  }
-  float sum = 0;
-  for (; i < n; ++i) sum += f32_from_bf16(row[i]) * query[i];
-  for (const float s : sums) sum += s;
-  return sum;
-}
 
 }  // namespace
 
@@ -179,7 +161,8 @@ std::vector<Neighbour> EmbeddingIndex::nearest_in(
          ++looked) {
       const Block& b = blocks_[order[looked]];
       for (size_t i = 0; i < b.photos.size(); ++i) {
-        seen.push_back({b.photos[i], product(&b.rows[i * dimensions_], query.data(), dimensions_)});
+        seen.push_back(
+            {b.photos[i], product_in_lanes(&b.rows[i * dimensions_], query.data(), dimensions_)});
       }
     }
     best.clear();

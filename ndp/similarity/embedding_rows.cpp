@@ -1,8 +1,8 @@
 #include "ndp/similarity/embedding_rows.h"
 
-#include <array>
 #include <cmath>
-#include <numeric>
+
+#include "ndp/similarity/lanes.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -29,15 +29,7 @@ EmbeddingRows centred(EmbeddingRows rows) {
 }
 
 float product(std::span<const float> a, std::span<const float> b) {
-  std::array<float, kLanesOfRows> sums{};
-  const size_t n = a.size();
-  size_t i = 0;
-  for (; i + kLanesOfRows <= n; i += kLanesOfRows) {
-    for (size_t lane = 0; lane < kLanesOfRows; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  float rest = 0;
-  for (; i < n; ++i) rest += a[i] * b[i];
-  return std::accumulate(sums.begin(), sums.end(), rest);
+  return product_in_lanes(a.data(), b.data(), a.size());
 }
 
 void add_scaled(std::span<float> to, float times, std::span<const float> row) {

@@ -118,6 +118,14 @@ void EmbeddingIndex::divide(std::shared_ptr<const EmbeddingPartition> partition,
   partition_ = std::move(partition);
   std::vector<Block> before(partition_->cells());
   before.swap(blocks_);
+  std::vector<size_t> photos(blocks_.size());
+  for (const auto& [photo, cell] : cells) {
+    if (cell < photos.size()) ++photos[cell];
+  }
+  for (size_t cell = 0; cell < photos.size(); ++cell) {
+    blocks_[cell].photos.reserve(photos[cell]);
+    blocks_[cell].rows.reserve(photos[cell] * dimensions_);
+  }
   for (Block& b : before) {
     const EmbeddingRows rows = rows_of(b, dimensions_);
     for (size_t i = 0; i < b.photos.size(); ++i) {

@@ -319,7 +319,7 @@ void SimilarPhotos::run() {
     try {
       read_partition(*index);
       more = follow(*index);
-      divide(*index);
+      if (!more) divide(*index);
     } catch (const std::exception& e) {
       log::warn("photos are not compared for now: {}", e.what());
     }

@@ -108,7 +108,8 @@ EmbeddingRows EmbeddingIndex::sample(size_t rows) const {
   return some;
 }
 
-// Block by block, each of which goes before the next: never twice all rows.
+// Block by block, each of which goes before the next, and makes room for cells that grow: never
+// twice all rows.
 void EmbeddingIndex::divide(std::shared_ptr<const EmbeddingPartition> partition,
                             const CellOfPhoto& cells) {
   if (partition->dimensions() != dimensions_) {
@@ -118,14 +119,6 @@ void EmbeddingIndex::divide(std::shared_ptr<const EmbeddingPartition> partition,
   partition_ = std::move(partition);
   std::vector<Block> before(partition_->cells());
   before.swap(blocks_);
-  std::vector<size_t> photos(blocks_.size());
-  for (const auto& [photo, cell] : cells) {
-    if (cell < photos.size()) ++photos[cell];
-  }
-  for (size_t cell = 0; cell < photos.size(); ++cell) {
-    blocks_[cell].photos.reserve(photos[cell]);
-    blocks_[cell].rows.reserve(photos[cell] * dimensions_);
-  }
   for (Block& b : before) {
     const EmbeddingRows rows = rows_of(b, dimensions_);
     for (size_t i = 0; i < b.photos.size(); ++i) {

@@ -10,6 +10,7 @@
 #include "framework/runtime/product_rate.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/photos/decode.h"
+#include "ndp/s3/s3_fs.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -85,6 +86,16 @@ std::string list_photo_libraries(Json& json) {
   return text;
 }
 
+std::string tell_of_s3(Json& json) {
+  const S3Build s3 = s3_build();
+  if (!s3.library.empty()) {
+    json = {{"library", s3.library}};
+    return fmt::format("photos: from S3 by {}\n", s3.library);
+  }
+  json["missing"] = {{"option", s3.option}, {"package", s3.package}};
+  return fmt::format("photos: from S3 not in this build ({}=ON, with {})\n", s3.option, s3.package);
+}
+
 }  // namespace
 
 void declare_doctor(ArgsSpec& args) { declare_computing(args); }
@@ -117,7 +128,7 @@ int run_doctor(Context& context, const Args&) {
   for (const std::string name : {"mpi", "nccl"}) {
     talk += examine_talk(name, json["communication"].emplace_back());
   }
-  const std::string photos = list_photo_libraries(json["photos"]);
+  const std::string photos = list_photo_libraries(json["photos"]) + tell_of_s3(json["s3"]);
   std::string volume = cache;
   while (!volume.empty() && !context.fs().exists(volume)) volume = parent_of(volume);
   const Result<Space> space = context.fs().space(volume.empty() ? "/" : volume);

@@ -49,8 +49,8 @@ void refuse_unnamed(const ModelFile& model, const LabelledPhotos& photos) {
 void declare_photos(ArgsSpec& args) {
   args.positionals(
       "PHOTOS",
-      "directories, photos, patterns ('july/**/*.jpg'), and lists: files with a path a line, or - "
-      "for stdin");
+      "directories, also s3://BUCKET/PREFIX, photos, patterns ('july/**/*.jpg'), and lists: files "
+      "with a path a line, or - for stdin");
 }
 
 NamedPhotos named_photos(const Args& args) {

@@ -7,6 +7,8 @@
 #include "framework/core/limits.h"
 #include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
+#include "ndp/s3/read_ahead.h"
+#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -82,6 +84,12 @@ EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const
     }
     return on_classified(results, batch.bad);
   };
+  // Crops that are kept are not to be fetched, and which are is not known ahead.
+  if (is_s3_url(set.root) && !options.crops) {
+    ReadAhead ahead(photos, open);
+    return engine.run(
+        photos, name, [&](size_t i) { return ahead.take(i); }, classify_batch);
+  }
   return engine.run(photos, name, open, classify_batch, options.crops ? &crops : nullptr);
 }
 

@@ -12,6 +12,7 @@
 #include "ndp/jobs/photo_pattern.h"
 #include "ndp/photos/decode.h"
 #include "ndp/photos/verdict.h"
+#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -43,6 +44,10 @@ class NamedReader {
     if (info.ok() && info->is_directory) return take_directory(name);
     if (info.ok()) return is_photo(name) ? take_file(name) : take_list(name, read_list(name));
     if (!is_pattern(name)) throw Error(info.status().message());
+    if (is_s3_url(name)) {
+      throw Error(info.status().message(), "; patterns are not looked for in S3: name a prefix, ",
+                  "s3://BUCKET/PREFIX");
+    }
     const std::vector<std::string> paths = matching_paths(fs_, name);
     if (paths.empty()) throw Error(name, ": nothing matches this pattern");
     for (const std::string& path : paths) take_path(path);
@@ -102,7 +107,9 @@ class NamedReader {
   }
 
   bool is_new(const std::string& path) {
-    const bool fresh = seen_.insert(files::absolute(path).lexically_normal().string()).second;
+    const bool fresh =
+        seen_.insert(is_s3_url(path) ? path : files::absolute(path).lexically_normal().string())
+            .second;
     twice_ += !fresh;
     return fresh;
   }

@@ -13,6 +13,7 @@
 #include "framework/runtime/backend.h"
 #include "ndp/jobs/in_turn.h"
 #include "ndp/photos/upload_path.h"
+#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -78,10 +79,15 @@ std::string default_cache_directory() {
 }
 
 std::string catalogue_directory(const std::string& cache, const std::string& root) {
-  std::error_code error;
-  std::filesystem::path absolute = std::filesystem::weakly_canonical(root, error);
-  if (error) absolute = root;
-  const std::string name = to_hex(sha256(absolute.string())).substr(0, 16);
+  std::string place = root;
+  if (is_s3_url(root)) {
+    while (place.ends_with('/')) place.pop_back();
+  } else {
+    std::error_code error;
+    const std::filesystem::path absolute = std::filesystem::weakly_canonical(root, error);
+    if (!error) place = absolute.string();
+  }
+  const std::string name = to_hex(sha256(place)).substr(0, 16);
   return join(join(cache, "catalogues"), name);
 }
 

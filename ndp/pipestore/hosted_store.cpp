@@ -9,6 +9,8 @@
 #include "ndp/engine/numerics.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/pipestore/silent_watch.h"
+#include "ndp/s3/s3_settings.h"
 #include "ndp/sqlite/database_check.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/role_loop.h"
@@ -35,7 +37,7 @@ wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t i
 constexpr std::chrono::seconds kRescan{600}, kNetworkRescan{60};
 
 FolderFollower::Options folder_options(const PipeStoreConfig& config) {
-  const std::string network = network_file_system(config.photos);
+  const std::string network = is_s3_url(config.photos) ? "S3" : network_file_system(config.photos);
   FolderFollower::Options options;
   options.rescan = network.empty() ? kRescan : kNetworkRescan;
   if (config.rescan) {
@@ -57,10 +59,11 @@ FolderFollower::Options folder_options(const PipeStoreConfig& config) {
 
 void check_photos(Fs& fs, const PipeStoreConfig& config) {
   const Result<FileInfo> photos = fs.info(config.photos);
+  if (is_s3_url(config.photos)) photos.status().or_throw();
   if (!photos.ok() || !photos->is_directory) {
     throw Error("there is no directory of photos at ", config.photos);
   }
-  check_apart(config.state, config.photos);
+  if (!is_s3_url(config.photos)) check_apart(config.state, config.photos);
 }
 
 // The Tuner knows a store's photos, and what is said of them, by its collection.
@@ -212,8 +215,13 @@ void HostedStore::follow(const PipeStoreConfig& config) {
                                 },
                             .count = [this] { producer_->inventory().count(); }},
       folder_options(config));
-  folder_ = std::make_unique<FolderThread>(watch_directory(config.photos), *follower_,
-                                           shared_.clock, ending_);
+  std::unique_ptr<DirectoryWatch> watch;
+  if (is_s3_url(config.photos)) {
+    watch = std::make_unique<SilentWatch>();
+  } else {
+    watch = watch_directory(config.photos);
+  }
+  folder_ = std::make_unique<FolderThread>(std::move(watch), *follower_, shared_.clock, ending_);
 }
 
 void HostedStore::tick() {

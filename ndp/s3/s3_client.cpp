@@ -1,0 +1,211 @@
+#include "ndp/s3/s3_client.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "framework/core/rng.h"
+#include "framework/core/text.h"
+#include "ndp/s3/s3_request.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstWait{100}, kLongestWait{20'000}, kLongestToldWait{300'000};
+constexpr size_t kListing = size_t{16} << 20;  // bytes of a page, or of an error's XML
+
+constexpr int kNothingThere = 416;  // of a range that begins behind the end
+
+bool is_busy(int status, const std::string& code) {
+  return status == 429 || status >= 500 || code == "SlowDown" || code == "RequestTimeout";
+}
+
+std::string remedy_for(int status, const std::string& code) {
+  if (code == "RequestTimeTooSkewed") {
+    return "; this machine's clock and the server's differ too much: set it (timedatectl)";
+  }
+  if (code == "NoSuchBucket") return "; make the bucket, or correct its name";
+  if (code == "SignatureDoesNotMatch" || code == "InvalidAccessKeyId") {
+    return "; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION";
+  }
+  if (code == "ExpiredToken") return "; the keys have expired: get new ones";
+  if (status == 301 || status == 307 || code == "AuthorizationHeaderMalformed") {
+    return "; the bucket is in another region: set AWS_REGION or AWS_ENDPOINT_URL";
+  }
+  if (status == 403) return "; give these keys leave to do it, or use others";
+  return "";
+}
+
+// What the headers say of an object.
+S3Object object_of(const std::string& key, const S3Answer& answer) {
+  const auto header = [&](const char* name) {
+    const auto found = answer.headers.find(name);
+    return found == answer.headers.end() ? std::string() : found->second;
+  };
+  S3Object object{.key = key, .etag = header("etag")};
+  std::string size = header("content-range");  // bytes 0-9/1234
+  size = size.empty() ? header("content-length") : size.substr(size.rfind('/') + 1);
+  std::from_chars(size.data(), size.data() + size.size(), object.size);
+  std::tm t{};
+  if (strptime(header("last-modified").c_str(), "%a, %d %b %Y %H:%M:%S GMT", &t)) {
+    object.mtime_ns = int64_t{timegm(&t)} * 1'000'000'000;
+  }
+  return object;
+}
+
+}  // namespace
+
+struct S3Client::State {
+  State(S3Settings settings, Clock& waits_by, uint64_t seed)
+      : connections(std::move(settings)), clock(waits_by), rng(seed, "s3 retries") {}
+
+  // Until an answer comes that another attempt would not change, or attempts are used up.
+  Result<S3Answer> ask(const S3Request& request);
+  void wait(int attempt, const S3Answer* answer);
+  Status failure(const S3Request& request, const S3Answer& answer) const;
+
+  S3Connections connections;
+  Clock& clock;
+  std::mutex mutex;  // of rng
+  Rng rng;
+};
+
+void S3Client::State::wait(int attempt, const S3Answer* answer) {
+  const milliseconds bound = std::min(kLongestWait, kFirstWait * (int64_t{1} << attempt));
+  std::chrono::duration<double> pause(0);
+  {
+    const std::lock_guard guard(mutex);
+    pause = bound * rng.next_uniform();
+  }
+  if (answer) {
+    const auto told = answer->headers.find("retry-after");
+    int64_t seconds = 0;
+    if (told != answer->headers.end()) {
+      const std::string& text = told->second;
+      std::from_chars(text.data(), text.data() + text.size(), seconds);
+    }
+    seconds = std::clamp<int64_t>(seconds, 0, kLongestToldWait.count() / 1000);
+    pause += std::chrono::seconds(seconds);
+  }
+  clock.sleep(std::chrono::duration_cast<std::chrono::nanoseconds>(pause));
+}
+
+Status S3Client::State::failure(const S3Request& request, const S3Answer& answer) const {
+  const S3Failure f = parse_s3_failure(answer.body);
+  std::string text = "s3://" + request.bucket + "/" + printable(request.key, 1024) + ": " +
+                     request.method + " is answered " + std::to_string(answer.status);
+  if (!f.code.empty()) text += " " + f.code;
+  if (!f.message.empty()) text += " (" + f.message + ")";
+  const bool absent = answer.status == 404 && f.code != "NoSuchBucket";
+  return {absent ? Code::kNotFound : Code::kIo, text + remedy_for(answer.status, f.code)};
+}
+
+Result<S3Answer> S3Client::State::ask(const S3Request& request) {
+  for (int attempt = 0;; ++attempt) {
+    Result<S3Answer> answer = connections.send(request);
+    const bool last = attempt + 1 == kS3Attempts;
+    if (!answer.ok()) {
+      if (answer.status().code() == Code::kIo && !last) {
+        wait(attempt, nullptr);
+        continue;
+      }
+      return Status(answer.status().code(), "s3://" + request.bucket + "/" +
+                                                printable(request.key, 1024) + ": " +
+                                                answer.status().message());
+    }
+    if (answer->status / 100 == 2 || answer->status == kNothingThere) return answer;
+    if (!is_busy(answer->status, parse_s3_failure(answer->body).code)) {
+      return failure(request, *answer);
+    }
+    if (last) {
+      const Status s = failure(request, *answer);
+      return Status(s.code(), s.message() + ", " + std::to_string(kS3Attempts) + " times");
+    }
+    wait(attempt, &*answer);
+  }
+}
+
+S3Client::S3Client(S3Settings settings, Clock& clock, uint64_t seed)
+    : state_(std::make_unique<State>(std::move(settings), clock, seed)) {}
+
+S3Client::~S3Client() = default;
+
+Result<S3Page> S3Client::list(const std::string& bucket, const std::string& prefix,
+                              const std::string& next, int most) {
+  S3Request request{.bucket = bucket,
+                    .key = "",
+                    .query = {{"delimiter", "/"},
+                              {"encoding-type", "url"},
+                              {"list-type", "2"},
+                              {"max-keys", std::to_string(most)},
+                              {"prefix", prefix}},
+                    .most = kListing};
+  if (!next.empty()) request.query["continuation-token"] = next;
+  const Result<S3Answer> answer = state_->ask(request);
+  // A bucket that is gone is no empty directory.
+  if (!answer.ok()) return Status(Code::kIo, answer.status().message());
+  Result<S3Page> page = parse_s3_page(answer->body);
+  if (!page.ok())
+    return Status(page.status().code(), "s3://" + bucket + "/" + printable(prefix, 1024) + ": " +
+                                            page.status().message());
+  return page;
+}
+
+Result<S3Object> S3Client::head(const std::string& bucket, const std::string& key) {
+  const Result<S3Answer> answer = state_->ask({.method = "HEAD", .bucket = bucket, .key = key});
+  if (!answer.ok()) return answer.status();
+  return object_of(key, *answer);
+}
+
+Result<S3Bytes> S3Client::get(const std::string& bucket, const std::string& key, int64_t offset,
+                              int64_t length, const std::string& etag) {
+  S3Request request{.bucket = bucket,
+                    .key = key,
+                    .headers = {"range: bytes=" + std::to_string(offset) + "-" +
+                                std::to_string(offset + length - 1)},
+                    .most = std::max(static_cast<size_t>(length), kListing)};
+  if (!etag.empty()) request.headers.push_back("if-match: " + etag);
+  Result<S3Answer> answer = state_->ask(request);
+  if (!answer.ok()) return answer.status();
+  if (answer->status == kNothingThere) {
+    Result<S3Object> object = head(bucket, key);
+    if (!object.ok()) return object.status();
+    return S3Bytes{.bytes = "", .object = std::move(*object)};
+  }
+  S3Bytes got{.bytes = std::move(answer->body), .object = object_of(key, *answer)};
+  // A server that knows no ranges sends all of it.
+  const auto begin = static_cast<size_t>(answer->status == 206 ? 0 : offset);
+  got.bytes = got.bytes.substr(std::min(begin, got.bytes.size()), static_cast<size_t>(length));
+  const int64_t expected = std::clamp<int64_t>(got.object.size - offset, 0, length);
+  if (static_cast<int64_t>(got.bytes.size()) != expected) {
+    return Status(Code::kIo, "s3://" + bucket + "/" + printable(key, 1024) + ": " +
+                                 std::to_string(got.bytes.size()) + " bytes came of " +
+                                 std::to_string(expected));
+  }
+  return got;
+}
+
+Status S3Client::put(const std::string& bucket, const std::string& key, std::string_view bytes) {
+  return state_
+      ->ask({.method = "PUT",
+             .bucket = bucket,
+             .key = key,
+             .headers = {"content-type: application/octet-stream"},
+             .body = bytes,
+             .most = kListing})
+      .status();
+}
+
+Status S3Client::remove(const std::string& bucket, const std::string& key) {
+  Status s =
+      state_->ask({.method = "DELETE", .bucket = bucket, .key = key, .most = kListing}).status();
+  return s.code() == Code::kNotFound ? Status() : s;
+}
+
+}  // namespace ndtrain::ndp

@@ -1,0 +1,220 @@
+#include "ndp/s3/s3_fs.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "framework/core/hash.h"
+#include "framework/core/text.h"
+#include "ndp/s3/other_fs.h"
+#include "ndp/s3/s3_client.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+constexpr int64_t kFirstRead = int64_t{8} << 20;  // bytes: a photo comes in one request
+constexpr uint64_t kSeed = 0;
+constexpr const char* kEmptyPart = "/";  // the name that an empty part is listed by
+
+// 64 bits that are others for another text, and never 0.
+uint64_t number_of(const std::string& text) {
+  const Digest digest = sha256(text);
+  uint64_t number = 0;
+  std::memcpy(&number, digest.data(), sizeof number);
+  return number | 1;
+}
+
+FileInfo file_of(const S3Object& object) {
+  return {.size = object.size, .mtime_ns = object.mtime_ns, .inode = number_of(object.etag)};
+}
+
+FileInfo directory_of(const std::string& path) {
+  return {.inode = number_of(path), .is_directory = true};
+}
+
+Status refused(const std::string& path, const char* why) {
+  return {Code::kUnsupported, printable(path, 1024) + ": " + why + "; rename the objects"};
+}
+
+// Of one version of an object: its beginning is there, the rest is asked for.
+class S3File final : public File {
+ public:
+  S3File(S3Client& client, std::string bucket, S3Bytes begin)
+      : client_(client), bucket_(std::move(bucket)), begin_(std::move(begin)) {}
+
+  Result<size_t> read_at(int64_t offset, std::span<std::byte> to) override {
+    const S3Object& o = begin_.object;
+    const int64_t n = std::clamp<int64_t>(o.size - offset, 0, static_cast<int64_t>(to.size()));
+    const auto there = static_cast<int64_t>(begin_.bytes.size());
+    const int64_t kept = std::clamp<int64_t>(there - offset, 0, n);
+    if (kept > 0) std::memcpy(to.data(), begin_.bytes.data() + offset, static_cast<size_t>(kept));
+    if (kept < n) {
+      const Result<S3Bytes> rest = client_.get(bucket_, o.key, offset + kept, n - kept, o.etag);
+      if (!rest.ok()) return rest.status();
+      if (static_cast<int64_t>(rest->bytes.size()) != n - kept) {
+        return Status(Code::kIo, "s3://" + bucket_ + "/" + printable(o.key, 1024) + ": cut short");
+      }
+      std::memcpy(to.data() + kept, rest->bytes.data(), rest->bytes.size());
+    }
+    return static_cast<size_t>(n);
+  }
+  Result<int64_t> size() override { return begin_.object.size; }
+  Status append(std::span<const std::byte>) override { return read_only(); }
+  Status truncate(int64_t) override { return read_only(); }
+
+ private:
+  Status try_sync() override { return read_only(); }
+  Status read_only() const {
+    return {Code::kUnsupported, "s3://" + bucket_ + "/" + begin_.object.key + ": open to read"};
+  }
+
+  S3Client& client_;
+  const std::string bucket_;
+  const S3Bytes begin_;
+};
+
+class S3Fs final : public OtherFs {
+ public:
+  S3Fs(Fs& others, Clock& clock, std::function<Result<S3Settings>()> settings)
+      : OtherFs(others), clock_(clock), settings_(std::move(settings)) {}
+
+ private:
+  Result<std::unique_ptr<File>> open_s3(const std::string& path) override;
+  Result<FileInfo> info_s3(const std::string& path) override;
+  Result<std::vector<std::string>> list_s3(const std::string& directory) override;
+  Status remove_s3(const std::string& path) override;
+
+  Result<S3Client*> connect();
+  std::optional<Result<FileInfo>> take_listed(const std::string& path);
+  Result<FileInfo> look_for_directory(const S3Place& place, const std::string& path);
+
+  Clock& clock_;
+  const std::function<Result<S3Settings>()> settings_;
+  std::mutex mutex_;  // of what follows
+  std::unique_ptr<S3Client> client_;
+  std::unordered_map<std::string, Result<FileInfo>> listed_;
+};
+
+Result<S3Client*> S3Fs::connect() {
+  const std::lock_guard guard(mutex_);
+  if (!client_) {
+    Result<S3Settings> settings = settings_();
+    if (!settings.ok()) return settings.status();
+    client_ = std::make_unique<S3Client>(std::move(*settings), clock_, kSeed);
+  }
+  return client_.get();
+}
+
+std::optional<Result<FileInfo>> S3Fs::take_listed(const std::string& path) {
+  const std::lock_guard guard(mutex_);
+  const auto found = listed_.find(path);
+  if (found == listed_.end()) return std::nullopt;
+  return listed_.extract(found).mapped();
+}
+
+Result<std::unique_ptr<File>> S3Fs::open_s3(const std::string& path) {
+  Result<S3Place> place = s3_place(path);
+  if (!place.ok()) return place.status();
+  const Result<S3Client*> client = connect();
+  if (!client.ok()) return client.status();
+  take_listed(path);  // which may be older than what is read now
+  Result<S3Bytes> begin = (*client)->get(place->bucket, place->key, 0, kFirstRead);
+  if (!begin.ok()) return begin.status();
+  return std::unique_ptr<File>(
+      std::make_unique<S3File>(**client, std::move(place->bucket), std::move(*begin)));
+}
+
+Result<FileInfo> S3Fs::look_for_directory(const S3Place& place, const std::string& path) {
+  const Result<S3Client*> client = connect();
+  if (!client.ok()) return client.status();
+  const std::string prefix =
+      place.key.empty() || place.key.ends_with('/') ? place.key : place.key + "/";
+  const Result<S3Page> page = (*client)->list(place.bucket, prefix, "", 1);
+  if (!page.ok()) return page.status();
+  if (!prefix.empty() && page->objects.empty() && page->prefixes.empty()) {
+    return Status(Code::kNotFound, printable(path, 1024) + ": no object, and none below it");
+  }
+  return directory_of("s3://" + place.bucket + "/" + prefix);
+}
+
+Result<FileInfo> S3Fs::info_s3(const std::string& path) {
+  if (auto listed = take_listed(path)) return std::move(*listed);
+  const Result<S3Place> place = s3_place(path);
+  if (!place.ok()) return place.status();
+  if (place->key.empty() || place->key.ends_with('/')) return look_for_directory(*place, path);
+  const Result<S3Client*> client = connect();
+  if (!client.ok()) return client.status();
+  const Result<S3Object> object = (*client)->head(place->bucket, place->key);
+  if (object.ok()) return file_of(*object);
+  if (object.status().code() != Code::kNotFound) return object.status();
+  return look_for_directory(*place, path);
+}
+
+Result<std::vector<std::string>> S3Fs::list_s3(const std::string& directory) {
+  const Result<S3Place> place = s3_place(directory);
+  if (!place.ok()) return place.status();
+  const Result<S3Client*> client = connect();
+  if (!client.ok()) return client.status();
+  const std::string prefix =
+      place->key.empty() || place->key.ends_with('/') ? place->key : place->key + "/";
+  std::unordered_map<std::string, Result<FileInfo>> found;
+  std::set<std::string> names;
+  std::string next;
+  do {
+    Result<S3Page> page = (*client)->list(place->bucket, prefix, next);
+    if (!page.ok()) return page.status();
+    for (const S3Object& o : page->objects) {
+      if (o.key == prefix || !o.key.starts_with(prefix)) continue;  // what marks a directory
+      const std::string name = o.key.substr(prefix.size());
+      names.insert(name);
+      found.emplace(join(directory, name), file_of(o));
+    }
+    for (const std::string& p : page->prefixes) {
+      if (!p.starts_with(prefix)) continue;
+      const std::string name = p.substr(prefix.size(), p.size() - prefix.size() - 1);
+      const bool empty = name.empty();
+      const std::string path = join(directory, empty ? kEmptyPart : name);
+      if (!names.insert(empty ? kEmptyPart : name).second) {
+        found.insert_or_assign(
+            path, refused(path, "an object whose name others go on behind is no photo"));
+      } else if (empty) {
+        found.emplace(path, refused(path, "names with an empty part are no paths"));
+      } else {
+        found.emplace(path, directory_of("s3://" + place->bucket + "/" + p));
+      }
+    }
+    next = page->next;
+  } while (!next.empty());
+  const std::lock_guard guard(mutex_);
+  for (auto& [path, info] : found) listed_.insert_or_assign(path, std::move(info));
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+Status S3Fs::remove_s3(const std::string& path) {
+  const Result<S3Place> place = s3_place(path);
+  if (!place.ok()) return place.status();
+  if (place->key.empty()) return {Code::kUnsupported, path + ": a bucket is not removed"};
+  const Result<S3Client*> client = connect();
+  return client.ok() ? (*client)->remove(place->bucket, place->key) : client.status();
+}
+
+}  // namespace
+
+S3Build s3_build() {
+  return {.library = std::string("libcurl ") + curl_version_info(CURLVERSION_NOW)->version,
+          .option = "NDT_S3",
+          .package = "libcurl4-openssl-dev, libpugixml-dev"};
+}
+
+std::unique_ptr<Fs> with_s3(Fs& others, Clock& clock,
+                            std::function<Result<S3Settings>()> settings) {
+  return std::make_unique<S3Fs>(others, clock, std::move(settings));
+}
+
+}  // namespace ndtrain::ndp

@@ -1,0 +1,197 @@
+#include "ndp/s3/s3_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "ndp/s3/s3_request.h"
+#include "tests/s3/s3_server.h"
+#include "tests/s3/sigv4.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+using support::S3Call;
+using support::S3Fault;
+using support::S3Server;
+using Kind = S3Fault::Kind;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class S3ClientTest : public ::testing::Test {
+ protected:
+  static S3Settings settings_for(const S3Server& server) {
+    return {.endpoint = server.endpoint(),
+            .region = S3Server::kRegion,
+            .access_key = S3Server::kKey,
+            .secret_key = S3Server::kSecret};
+  }
+  // The first `n` requests go wrong.
+  void go_wrong(int n, S3Fault fault) {
+    server_.set_fault([n, fault](const S3Call&) mutable { return n-- > 0 ? fault : S3Fault(); });
+  }
+  double waited() const { return std::chrono::duration<double>(clock_.monotonic()).count(); }
+
+  S3Server server_{"photos"};
+  ManualClock clock_;
+  S3Client client_{settings_for(server_), clock_, 1};
+};
+
+// "get-vanilla" of Amazon's test suite for Signature Version 4.
+TEST(SigV4, TheTestsOwnSignatureIsAmazons) {
+  EXPECT_EQ(support::sigv4(
+                {.method = "GET",
+                 .path = "/",
+                 .query = "",
+                 .headers = {{"host", "example.amazonaws.com"}, {"x-amz-date", "20150830T123600Z"}},
+                 .payload_hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991"
+                                 "b7852b855",
+                 .time = "20150830T123600Z",
+                 .region = "us-east-1",
+                 .service = "service"},
+                S3Server::kSecret),
+            "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31");
+}
+
+TEST_F(S3ClientTest, WhatIsPutIsListedReadAndRemoved) {
+  client_.put("photos", "a/b.jpg", "0123456789").or_throw();
+  EXPECT_EQ(server_.objects().at("a/b.jpg"), "0123456789");
+  const S3Page page = client_.list("photos", "a/", "").or_throw();
+  ASSERT_EQ(page.objects.size(), 1U);
+  const S3Object head = client_.head("photos", "a/b.jpg").or_throw();
+  EXPECT_EQ(head.size, 10);
+  EXPECT_EQ(page.objects[0].size, 10);
+  EXPECT_EQ(page.objects[0].etag, head.etag);
+  EXPECT_EQ(page.objects[0].mtime_ns, head.mtime_ns);
+  EXPECT_EQ(head.mtime_ns, int64_t{1795914123} * 1'000'000'000);
+  const S3Bytes part = client_.get("photos", "a/b.jpg", 3, 4).or_throw();
+  EXPECT_EQ(part.bytes, "3456");
+  EXPECT_EQ(part.object.size, 10);
+  client_.remove("photos", "a/b.jpg").or_throw();
+  client_.remove("photos", "a/b.jpg").or_throw();
+  EXPECT_EQ(client_.get("photos", "a/b.jpg", 0, 4).status().code(), Code::kNotFound);
+  EXPECT_EQ(client_.head("photos", "a/b.jpg").status().code(), Code::kNotFound);
+}
+
+TEST_F(S3ClientTest, OddNamesAndEmptyObjectsComeBackAsTheyAre) {
+  const std::vector<std::string> odd = {"Ä ö+%25.jpg",   "a//b.jpg",     "line\nbreak.jpg",
+                                        "../up.jpg",     "q?x=1&y#.jpg", "日本/写真.jpg",
+                                        "tab\t'\"<>.jpg"};
+  for (const std::string& key : odd) client_.put("photos", key, key).or_throw();
+  client_.put("photos", "empty", "").or_throw();
+  for (const std::string& key : odd) {
+    EXPECT_EQ(server_.objects().count(key), 1U) << key;
+    EXPECT_EQ(client_.get("photos", key, 0, 100).or_throw().bytes, key);
+  }
+  EXPECT_EQ(client_.get("photos", "empty", 0, 100).or_throw().bytes, "");
+  const S3Page page = client_.list("photos", "", "").or_throw();
+  std::vector<std::string> keys = page.prefixes;
+  for (const S3Object& o : page.objects) keys.push_back(o.key);
+  EXPECT_THAT(keys, ::testing::UnorderedElementsAre(odd[0], "a/", odd[2], "../", odd[4], "日本/",
+                                                    odd[6], "empty"));
+}
+
+TEST_F(S3ClientTest, ALongListingGoesOn) {
+  for (int i = 0; i < 1001; ++i) server_.put("d/" + std::to_string(i), "x");
+  const S3Page first = client_.list("photos", "d/", "").or_throw();
+  EXPECT_EQ(first.objects.size(), 1000U);
+  ASSERT_NE(first.next, "");
+  const S3Page second = client_.list("photos", "d/", first.next).or_throw();
+  EXPECT_EQ(second.objects.size(), 1U);
+  EXPECT_EQ(second.next, "");
+}
+
+TEST_F(S3ClientTest, BusyServersAreAskedAgainNotBeforeTheySay) {
+  server_.put("a", "bytes");
+  go_wrong(2, {.kind = Kind::kStatus, .status = 503, .code = "SlowDown", .retry_after = 7});
+  EXPECT_EQ(client_.get("photos", "a", 0, 10).or_throw().bytes, "bytes");
+  EXPECT_GE(waited(), 14);
+  EXPECT_LT(waited(), 14.4);  // and at most 0.1 and 0.2 s of its own
+  go_wrong(1, {.kind = Kind::kStatus, .status = 429, .code = "TooManyRequests"});
+  EXPECT_EQ(client_.get("photos", "a", 0, 10).or_throw().bytes, "bytes");
+}
+
+TEST_F(S3ClientTest, ItGivesUpAfterSomeAttempts) {
+  go_wrong(1000, {.kind = Kind::kStatus, .status = 500, .code = "InternalError"});
+  const Status s = client_.get("photos", "a", 0, 10).status();
+  EXPECT_EQ(s.code(), Code::kIo);
+  EXPECT_THAT(s.message(), AllOf(HasSubstr("s3://photos/a"), HasSubstr("500 InternalError"),
+                                 HasSubstr("8 times")));
+  EXPECT_EQ(server_.calls().size(), size_t{kS3Attempts});
+  EXPECT_GT(waited(), 0);
+  EXPECT_LT(waited(), 0.1 * 127);
+}
+
+TEST_F(S3ClientTest, WhatIsCutOffIsAskedForAgain) {
+  server_.put("a", std::string(100'000, 'x'));
+  for (const Kind kind : {Kind::kCutBody, Kind::kCutConnection}) {
+    server_.forget_calls();
+    go_wrong(2, {.kind = kind});
+    EXPECT_EQ(client_.get("photos", "a", 0, 200'000).or_throw().bytes, std::string(100'000, 'x'));
+    EXPECT_GE(server_.calls().size(), 3U);
+  }
+}
+
+TEST_F(S3ClientTest, ErrorsSayWhatHelps) {
+  const auto refusal = [&](int status, const char* code) {
+    server_.forget_calls();
+    go_wrong(1, {.kind = Kind::kStatus, .status = status, .code = code});
+    const Status s = client_.get("photos", "a", 0, 10).status();
+    EXPECT_EQ(s.code(), Code::kIo);
+    EXPECT_EQ(server_.calls().size(), 1U) << code;
+    return s.message();
+  };
+  EXPECT_THAT(refusal(403, "RequestTimeTooSkewed"),
+              AllOf(HasSubstr("s3://photos/a"), HasSubstr("403"), HasSubstr("clock")));
+  EXPECT_THAT(refusal(403, "ExpiredToken"), HasSubstr("get new ones"));
+  EXPECT_THAT(refusal(301, "PermanentRedirect"), HasSubstr("AWS_REGION"));
+  server_.drop_bucket();
+  EXPECT_THAT(refusal(404, "NoSuchBucket"), HasSubstr("make the bucket"));
+  EXPECT_EQ(client_.list("photos", "", "").status().code(), Code::kIo);
+}
+
+TEST_F(S3ClientTest, WrongKeysAreRefused) {
+  server_.put("a", "x");
+  S3Settings wrong = settings_for(server_);
+  wrong.secret_key += "x";
+  EXPECT_THAT(S3Client(wrong, clock_, 1).get("photos", "a", 0, 1).status().message(),
+              AllOf(HasSubstr("SignatureDoesNotMatch"), HasSubstr("AWS_SECRET_ACCESS_KEY")));
+  wrong.access_key = "other";
+  EXPECT_THAT(S3Client(wrong, clock_, 1).get("photos", "a", 0, 1).status().message(),
+              HasSubstr("InvalidAccessKeyId"));
+}
+
+TEST_F(S3ClientTest, ATokenIsSentAndSigned) {
+  server_.put("a", "x");
+  S3Settings with = settings_for(server_);
+  with.session_token = "to/ken==";
+  EXPECT_EQ(S3Client(with, clock_, 1).get("photos", "a", 0, 1).or_throw().bytes, "x");
+  const S3Call call = server_.calls().back();
+  EXPECT_EQ(call.headers.at("x-amz-security-token"), "to/ken==");
+  EXPECT_THAT(call.headers.at("authorization"), HasSubstr("x-amz-security-token"));
+}
+
+TEST_F(S3ClientTest, ASecondPartIsOfTheSameObjectOrNone) {
+  server_.put("a", "0123456789");
+  const std::string etag = client_.get("photos", "a", 0, 5).or_throw().object.etag;
+  EXPECT_EQ(client_.get("photos", "a", 5, 5, etag).or_throw().bytes, "56789");
+  server_.put("a", "abcdefghij");
+  EXPECT_EQ(client_.get("photos", "a", 5, 5, etag).status().code(), Code::kIo);
+}
+
+TEST(S3Xml, WhatIsNoListingIsRefused) {
+  for (const char* bad :
+       {"", "<html/>", "<ListBucketResult><Contents><Key>a</Key><Size>x</Size></Contents>",
+        "<ListBucketResult><Contents><Key>a</Key><Size>-1</Size></Contents></ListBucketResult>",
+        "<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>",
+        "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>%4</Key><Size>1</Size>"
+        "</Contents></ListBucketResult>"}) {
+    EXPECT_EQ(parse_s3_page(bad).status().code(), Code::kCorrupt) << bad;
+  }
+  EXPECT_TRUE(parse_s3_page("<ListBucketResult/>").ok());
+  EXPECT_EQ(parse_s3_failure("<html>").code, "");
+}
+
+}  // namespace
+}  // namespace ndtrain::ndp

@@ -1,0 +1,129 @@
+#include "ndp/s3/s3_fs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "framework/core/thread_pool.h"
+#include "framework/testing/memory_fs.h"
+#include "ndp/photos/catalogue.h"
+#include "ndp/photos/photo_source.h"
+#include "tests/s3/s3_server.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+using support::S3Server;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class S3FsTest : public ::testing::Test {
+ protected:
+  ScanReport scan(Catalogue& catalogue) {
+    DirectorySource source(*fs_, "s3://photos/all");
+    ThreadPool pool(4);
+    server_.forget_calls();
+    return catalogue.scan(source, pool).or_throw();
+  }
+
+  S3Server server_{"photos"};
+  ManualClock clock_;
+  MemoryFs others_;
+  std::unique_ptr<Fs> fs_ = with_s3(others_, clock_, [this] {
+    return Result<S3Settings>({.endpoint = server_.endpoint(),
+                               .region = S3Server::kRegion,
+                               .access_key = S3Server::kKey,
+                               .secret_key = S3Server::kSecret});
+  });
+};
+
+TEST_F(S3FsTest, KeysAreDirectoriesAndFiles) {
+  server_.put("all/", "");  // as some tools mark a directory
+  server_.put("all/b/c.jpg", "cc");
+  server_.put("all/a.jpg", "a");
+  EXPECT_THAT(fs_->list("s3://photos/all").or_throw(), ElementsAre("a.jpg", "b"));
+  EXPECT_TRUE(fs_->info("s3://photos/all/b").or_throw().is_directory);
+  EXPECT_EQ(fs_->info("s3://photos/all/b/c.jpg").or_throw().size, 2);
+  EXPECT_EQ(fs_->read("s3://photos/all/b/c.jpg").or_throw(), "cc");
+  EXPECT_EQ(fs_->info("s3://photos/none").status().code(), Code::kNotFound);
+  EXPECT_EQ(fs_->read("s3://photos/none").status().code(), Code::kNotFound);
+  EXPECT_EQ(fs_->info("s3://other/none").status().code(), Code::kIo);
+  fs_->remove("s3://photos/all/a.jpg").or_throw();
+  EXPECT_FALSE(server_.objects().contains("all/a.jpg"));
+}
+
+TEST_F(S3FsTest, OtherPathsAreTheOthersAndNothingIsWrittenToS3) {
+  support::write_file(*fs_, "/d/f", "x");
+  EXPECT_EQ(others_.read("/d/f").or_throw(), "x");
+  EXPECT_EQ(fs_->open("s3://photos/x", Fs::Mode::kCreate).status().code(), Code::kUnsupported);
+  EXPECT_EQ(fs_->make_directories("s3://photos/x").code(), Code::kUnsupported);
+  EXPECT_EQ(fs_->rename("/d/f", "s3://photos/x").code(), Code::kUnsupported);
+  EXPECT_EQ(fs_->space("s3://photos/x").status().code(), Code::kUnsupported);
+  EXPECT_TRUE(server_.calls().empty());
+}
+
+TEST_F(S3FsTest, AFileOfManyPartsIsReadWhole) {
+  std::string bytes(20 << 20, 'x');
+  for (size_t i = 0; i < bytes.size(); i += 4096) bytes[i] = static_cast<char>(i >> 12);
+  server_.put("large", bytes);
+  EXPECT_EQ(fs_->read("s3://photos/large").or_throw(), bytes);
+  EXPECT_EQ(server_.count("GET"), 2);
+}
+
+TEST_F(S3FsTest, ASecondScanFetchesOnlyWhatChanged) {
+  const support::TemporaryDirectory directory;
+  const auto catalogue = Catalogue::open(real_fs(), directory.path()).or_throw();
+  for (int i = 0; i < 30; ++i) {
+    server_.put("all/" + std::to_string(i % 3) + "/" + std::to_string(i) + ".jpg",
+                "photo " + std::to_string(i));
+  }
+  EXPECT_EQ(scan(*catalogue).added, 30);
+  EXPECT_EQ(server_.count("GET", "/photos/all/"), 30);
+  EXPECT_EQ(scan(*catalogue).hashed, 0);
+  EXPECT_EQ(server_.count("GET", "/photos/all/"), 0);
+  EXPECT_EQ(server_.count("HEAD", "/photos/all/"), 0);
+  server_.put("all/0/0.jpg", "photo X");  // of the same size and time, with another ETag
+  EXPECT_EQ(scan(*catalogue).changed, 1);
+  EXPECT_EQ(server_.count("GET", "/photos/all/"), 1);
+}
+
+TEST_F(S3FsTest, NamesThatAreNoPathsAreToldAndTheOthersScanned) {
+  const support::TemporaryDirectory directory;
+  const auto catalogue = Catalogue::open(real_fs(), directory.path()).or_throw();
+  for (const char* key :
+       {"all//x.jpg", "all/a.jpg", "all/a.jpg/b.jpg", "all/日本\n.jpg", "all/ok.jpg"}) {
+    server_.put(key, key);
+  }
+  const ScanReport report = scan(*catalogue);
+  EXPECT_EQ(report.seen, 2);
+  ASSERT_EQ(report.problems.size(), 2U);
+  EXPECT_THAT(report.problems[0].message, HasSubstr("empty part"));
+  EXPECT_THAT(report.problems[1].message, HasSubstr("s3://photos/all/a.jpg"));
+}
+
+TEST_F(S3FsTest, ABucketThatVanishesLeavesTheCatalogueAsItWas) {
+  const support::TemporaryDirectory directory;
+  const auto catalogue = Catalogue::open(real_fs(), directory.path()).or_throw();
+  server_.put("all/a.jpg", "a");
+  scan(*catalogue);
+  const CatalogueCounts before = catalogue->counts().or_throw();
+  server_.drop_bucket();
+  DirectorySource source(*fs_, "s3://photos/all");
+  ThreadPool pool(1);
+  EXPECT_THAT(catalogue->scan(source, pool).status().message(), HasSubstr("NoSuchBucket"));
+  EXPECT_EQ(catalogue->counts().or_throw(), before);
+}
+
+TEST(S3FsSettings, KeysThatAreMissingAreAskedForWhenS3Is) {
+  MemoryFs others;
+  ManualClock clock;
+  const auto fs = with_s3(others, clock, [] {
+    return Result<S3Settings>(Status(Code::kUnsupported, "no keys for S3"));
+  });
+  EXPECT_TRUE(fs->make_directories("/d").ok());
+  EXPECT_EQ(fs->info("s3://photos/a").status().message(), "no keys for S3");
+}
+
+}  // namespace
+}  // namespace ndtrain::ndp

@@ -10,7 +10,6 @@
 #include "cli/args.h"
 #include "cli/progress_bar.h"
 #include "framework/core/log.h"
-#include "ndp/s3/s3_fs.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -23,9 +22,7 @@ Context::Context(const Args& args)
       device_options_{.deterministic = args.on("deterministic"),
                       .tuning_file = args.text("tuning"),
                       .less_memory = args.on("less-memory"),
-                      .tf32 = args.on("tf32")},
-      fs_(with_s3(real_fs(), system_clock(),
-                  [] { return s3_settings(real_fs(), process_environment()); })) {
+                      .tf32 = args.on("tf32")} {
   // Weights that are freed go back to the system at once.
   if (device_options_.less_memory) mallopt(M_MMAP_THRESHOLD, 1 << 20);
   if (device_options_.deterministic && !device_options_.tuning_file.empty()) {

@@ -28,7 +28,7 @@ class Context {
   void take_device(int index) { device_options_.index = index; }     // before device()
   std::string device_name() const { return device_name_.empty() ? "auto" : device_name_; }
   const DeviceOptions& device_options() const { return device_options_; }
-  Fs& fs() { return *fs_; }  // in which s3://BUCKET/PREFIX is read as a directory is
+  Fs& fs() { return real_fs(); }
   Clock& clock() { return system_clock(); }
   Progress& progress() { return *progress_; }
   void be_quiet();  // as --quiet, where another process tells how it goes
@@ -44,7 +44,6 @@ class Context {
   uint64_t seed_;
   std::string device_name_;
   DeviceOptions device_options_;
-  std::unique_ptr<Fs> fs_;
   std::unique_ptr<Progress> progress_;
   std::unique_ptr<Device> device_;
 };

@@ -2,6 +2,7 @@
 
 #include "cli/computing_args.h"
 #include "cli/photo_args.h"
+#include "cli/photo_fs.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -25,6 +26,7 @@ void declare_embedded_photos(ArgsSpec& args, const std::string& model_help) {
 
 PhotoSet photos_to_compare(Context& context, const Args& args) {
   NamedPhotos named = named_photos(args);
+  refuse_s3(named.names);
   named.root = args.text("root");
   PhotoSet set = read_named_photos(context.fs(), named, context.progress());
   if (set.photos.empty()) {

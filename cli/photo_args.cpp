@@ -5,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "cli/photo_fs.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
 
@@ -49,8 +50,8 @@ void refuse_unnamed(const ModelFile& model, const LabelledPhotos& photos) {
 void declare_photos(ArgsSpec& args) {
   args.positionals(
       "PHOTOS",
-      "directories, also s3://BUCKET/PREFIX, photos, patterns ('july/**/*.jpg'), and lists: files "
-      "with a path a line, or - for stdin");
+      "directories, photos, patterns ('july/**/*.jpg'), and lists: files with a path a line, or - "
+      "for stdin");
 }
 
 NamedPhotos named_photos(const Args& args) {
@@ -89,6 +90,7 @@ DatabaseLabelsConfig database_labels(const Args& args) {
 }
 
 PhotoSet labelled_photos(Context& context, const Args& args, const ModelFile& model) {
+  refuse_s3({args.required("data")});
   if (!database_labels(args).url.empty()) return photos_in_database(context, args, model);
   const std::string data = args.required("data");
   LabelledPhotos photos;

@@ -5,6 +5,7 @@
 
 #include "cli/collection_dirs.h"
 #include "cli/computing_args.h"
+#include "cli/photo_fs.h"
 #include "cli/role_args.h"
 #include "cli/state_place.h"
 #include "cli/verb.h"
@@ -22,8 +23,9 @@ namespace {
 
 void declare_store(ArgsSpec& args) {
   args.flag("photos",
-            "the photos, a directory (required); NAME=DIR, once for each of several: photos of the "
-            "collection NAME, each a store that is called NAME@ and this --name",
+            "the photos, a directory or s3://BUCKET/PREFIX (required); NAME=DIR, once for each of "
+            "several: photos of the collection NAME, each a store that is called NAME@ and this "
+            "--name",
             "[NAME=]DIR");
   args.flag("collection",
             "that the photos of the only --photos are in, for good: jobs, labels and tokens are of "
@@ -65,7 +67,7 @@ void declare_store(ArgsSpec& args) {
   args.flag(
       "rescan",
       "seconds between looks through all of the photo directory, for what was not heard of; 0: "
-      "only at the start (default: 600, on a network file system 60)",
+      "only at the start (default: 600, on a network file system and in S3 60)",
       "SECONDS");
   declare_scrub(args,
                 "all photos are read once in this time, uploads first, to find those that the disk "
@@ -130,7 +132,8 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   demand_directory_of_state(config.state, "only a Tuner that serves keeps its state in one");
   config.name = name_of_role(args, "store");
   config.labels = args.text("labels");
-  read_photos(context.fs(), args, config);
+  const auto fs = photo_fs(context);
+  read_photos(*fs, args, config);
   config.http = args.text("http");
   config.drain = drain_of(args);
   config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));
@@ -160,7 +163,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   };
   config.http_security = config.read_http_security({});
   Devices devices(context.device_name(), context.device_options());
-  PipeStoreDaemon store(config, devices, context.fs(), context.clock());
+  PipeStoreDaemon store(config, devices, *fs, context.clock());
   log::info(
       "PipeStore {} dials {}{}", config.name, config.tuner,
       store.http_address().empty()

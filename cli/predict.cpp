@@ -4,6 +4,7 @@
 
 #include "cli/computing_args.h"
 #include "cli/photo_args.h"
+#include "cli/photo_fs.h"
 #include "cli/precision_args.h"
 #include "cli/save_inputs.h"
 #include "cli/verb.h"
@@ -82,6 +83,7 @@ int run_predict(Context& context, const Args& args) {
   ModelFile model = load_model(context.fs(), args.required("MODEL"));
   context.progress().say(preprocess_note(model));
   const NamedPhotos named = named_photos(args);
+  refuse_s3(named.names);
   PhotoSet set = read_named_photos(context.fs(), named, context.progress());
   if (set.photos.empty()) {
     (void)report_quarantine(set.quarantined);

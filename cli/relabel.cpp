@@ -2,6 +2,7 @@
 
 #include "cli/computing_args.h"
 #include "cli/photo_args.h"
+#include "cli/photo_fs.h"
 #include "cli/precision_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
@@ -53,8 +54,9 @@ int run_relabel(Context& context, const Args& args) {
   const ModelFile model = load_model(context.fs(), args.required("model"));
   context.progress().say(preprocess_note(model));
   const auto db = open_label_db(args.required("db")).or_throw();
-  const RelabelResult r = relabel(config, model, context.device(), *db, context.fs(),
-                                  context.clock(), context.progress());
+  const auto fs = photo_fs(context);
+  const RelabelResult r =
+      relabel(config, model, context.device(), *db, *fs, context.clock(), context.progress());
   const double rate =
       r.engine.wall_s > 0 ? static_cast<double>(r.engine.photos) / r.engine.wall_s : 0;
   Json json = {{"photos", r.photos},

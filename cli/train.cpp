@@ -12,6 +12,7 @@
 #include "cli/number_args.h"
 #include "cli/optimizer_args.h"
 #include "cli/photo_args.h"
+#include "cli/photo_fs.h"
 #include "cli/precision_args.h"
 #include "cli/ranks.h"
 #include "cli/rate_args.h"
@@ -81,6 +82,7 @@ int shards_of(const Args& args, const Ranks& ranks, const std::string& out) {
 FinetuneConfig config_of(const Args& args, uint64_t seed) {
   FinetuneConfig c;
   c.data = args.required("DATA");
+  refuse_s3({c.data});
   c.model = args.required("model");
   c.out = args.required("out");
   c.labels = args.text("labels");

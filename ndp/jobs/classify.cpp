@@ -86,7 +86,7 @@ EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const
   };
   // Crops that are kept are not to be fetched, and which are is not known ahead.
   if (is_s3_url(set.root) && !options.crops) {
-    ReadAhead ahead(photos, open);
+    PhotoReadAhead ahead(photos, open);
     return engine.run(
         photos, name, [&](size_t i) { return ahead.take(i); }, classify_batch);
   }

@@ -13,7 +13,7 @@
 
 namespace ndtrain::ndp {
 
-struct ReadAhead::State {
+struct PhotoReadAhead::State {
   State(std::span<const size_t> in_order, Open open_one)
       : items(in_order.begin(), in_order.end()), open(std::move(open_one)) {
     for (size_t i = 0; i < items.size(); ++i) place.emplace(items[i], i);
@@ -35,7 +35,7 @@ struct ReadAhead::State {
 };
 
 // A thread must not end by an exception, which would end the program.
-Result<std::string> ReadAhead::State::read(size_t item) const {
+Result<std::string> PhotoReadAhead::State::read(size_t item) const {
   try {
     return open(item);
   } catch (const std::exception& e) {
@@ -43,7 +43,7 @@ Result<std::string> ReadAhead::State::read(size_t item) const {
   }
 }
 
-void ReadAhead::State::work() {
+void PhotoReadAhead::State::work() {
   std::unique_lock lock(mutex);
   while (true) {
     changed.wait(lock, [&] { return ending || begun == items.size() || begun < taken + kAhead; });
@@ -57,12 +57,12 @@ void ReadAhead::State::work() {
   }
 }
 
-ReadAhead::ReadAhead(std::span<const size_t> items, Open open)
+PhotoReadAhead::PhotoReadAhead(std::span<const size_t> items, Open open)
     : state_(std::make_unique<State>(items, std::move(open))) {
   for (int i = 0; i < kAtOnce; ++i) state_->threads.emplace_back([this] { state_->work(); });
 }
 
-ReadAhead::~ReadAhead() {
+PhotoReadAhead::~PhotoReadAhead() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->ending = true;
@@ -71,7 +71,7 @@ ReadAhead::~ReadAhead() {
   for (std::thread& t : state_->threads) t.join();
 }
 
-Result<std::string> ReadAhead::take(size_t item) {
+Result<std::string> PhotoReadAhead::take(size_t item) {
   State& s = *state_;
   const auto found = s.place.find(item);
   std::unique_lock lock(s.mutex);

@@ -12,15 +12,15 @@
 
 namespace ndtrain::ndp {
 
-class ReadAhead {
+class PhotoReadAhead {
  public:
   using Open = std::function<Result<std::string>(size_t item)>;
   static constexpr int kAtOnce = 16;    // requests under way
   static constexpr size_t kAhead = 64;  // photos that are there or on their way
 
   // `items` are taken in this order; one may be left out. `open` is called by any of these threads.
-  ReadAhead(std::span<const size_t> items, Open open);
-  ~ReadAhead();  // waits for requests under way
+  PhotoReadAhead(std::span<const size_t> items, Open open);
+  ~PhotoReadAhead();  // waits for requests under way
 
   // What `open` says of the item; one that is behind those that were taken is opened again. Any
   // thread.

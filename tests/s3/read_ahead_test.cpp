@@ -18,12 +18,12 @@ std::vector<size_t> first_items(size_t n) {
   return items;
 }
 
-TEST(ReadAhead, EachItemIsOpenedOnceAndSeveralAtATime) {
+TEST(PhotoReadAhead, EachItemIsOpenedOnceAndSeveralAtATime) {
   std::mutex mutex;
   std::multiset<size_t> opened;
   std::atomic<int> under_way{0}, most{0};
   const std::vector<size_t> items = first_items(300);
-  ReadAhead ahead(items, [&](size_t item) -> Result<std::string> {
+  PhotoReadAhead ahead(items, [&](size_t item) -> Result<std::string> {
     const int now = ++under_way;
     for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
     }
@@ -44,34 +44,35 @@ TEST(ReadAhead, EachItemIsOpenedOnceAndSeveralAtATime) {
   }
   EXPECT_EQ(opened, std::multiset<size_t>(items.begin(), items.end()));
   EXPECT_GT(most, 1);
-  EXPECT_LE(most, ReadAhead::kAtOnce);
+  EXPECT_LE(most, PhotoReadAhead::kAtOnce);
 }
 
-TEST(ReadAhead, ItemsMayBeLeftOutAndAskedForAgain) {
+TEST(PhotoReadAhead, ItemsMayBeLeftOutAndAskedForAgain) {
   const std::vector<size_t> items = first_items(200);
-  ReadAhead ahead(items, [](size_t item) -> Result<std::string> { return std::to_string(item); });
+  PhotoReadAhead ahead(items,
+                       [](size_t item) -> Result<std::string> { return std::to_string(item); });
   EXPECT_EQ(*ahead.take(100), "100");
   EXPECT_EQ(*ahead.take(250), "250");  // further away than what is read ahead
   EXPECT_EQ(*ahead.take(120), "120");
   EXPECT_EQ(*ahead.take(251), "251");
 }
 
-TEST(ReadAhead, WhatIsNotTakenIsNotWaitedForForEver) {
+TEST(PhotoReadAhead, WhatIsNotTakenIsNotWaitedForForEver) {
   std::atomic<int> opened{0};
   const std::vector<size_t> items = first_items(1000);
   {
-    ReadAhead ahead(items, [&](size_t) -> Result<std::string> {
+    PhotoReadAhead ahead(items, [&](size_t) -> Result<std::string> {
       ++opened;
       return std::string();
     });
     (void)ahead.take(100);
   }
-  EXPECT_LE(opened, 1 + static_cast<int>(ReadAhead::kAhead));
+  EXPECT_LE(opened, 1 + static_cast<int>(PhotoReadAhead::kAhead));
 }
 
-TEST(ReadAhead, AnExceptionIsAnErrorOfTheItem) {
+TEST(PhotoReadAhead, AnExceptionIsAnErrorOfTheItem) {
   const std::vector<size_t> items = first_items(1);
-  ReadAhead ahead(items, [](size_t) -> Result<std::string> { throw Error("boom"); });
+  PhotoReadAhead ahead(items, [](size_t) -> Result<std::string> { throw Error("boom"); });
   EXPECT_EQ(ahead.take(100).status().message(), "boom");
 }
 

@@ -27,15 +27,17 @@ class S3FsTest : public ::testing::Test {
     return catalogue.scan(source, pool).or_throw();
   }
 
+  Result<S3Settings> settings() const {
+    return S3Settings{.endpoint = server_.endpoint(),
+                      .region = S3Server::kRegion,
+                      .access_key = S3Server::kKey,
+                      .secret_key = S3Server::kSecret};
+  }
+
   S3Server server_{"photos"};
   ManualClock clock_;
   MemoryFs others_;
-  std::unique_ptr<Fs> fs_ = with_s3(others_, clock_, [this] {
-    return Result<S3Settings>({.endpoint = server_.endpoint(),
-                               .region = S3Server::kRegion,
-                               .access_key = S3Server::kKey,
-                               .secret_key = S3Server::kSecret});
-  });
+  std::unique_ptr<Fs> fs_ = with_s3(others_, clock_, [this] { return settings(); });
 };
 
 TEST_F(S3FsTest, KeysAreDirectoriesAndFiles) {
@@ -86,6 +88,30 @@ TEST_F(S3FsTest, ASecondScanFetchesOnlyWhatChanged) {
   server_.put("all/0/0.jpg", "photo X");  // of the same size and time, with another ETag
   EXPECT_EQ(scan(*catalogue).changed, 1);
   EXPECT_EQ(server_.count("GET", "/photos/all/"), 1);
+}
+
+TEST_F(S3FsTest, BusyAndBrokenAnswersLoseAndDoubleNothing) {
+  const support::TemporaryDirectory directory;
+  const auto catalogue = Catalogue::open(real_fs(), directory.path()).or_throw();
+  for (int i = 0; i < 400; ++i) {
+    server_.put("all/" + std::to_string(i) + ".jpg", "photo " + std::to_string(i));
+  }
+  server_.set_fault([n = 0](const support::S3Call&) mutable {
+    ++n;
+    if (n % 20 == 0) return support::S3Fault{.kind = support::S3Fault::Kind::kStatus};
+    if (n % 33 == 0) return support::S3Fault{.kind = support::S3Fault::Kind::kCutBody};
+    return support::S3Fault{};
+  });
+  const auto fs = with_s3(others_, system_clock(), [this] { return settings(); });
+  DirectorySource source(*fs, "s3://photos/all");
+  ThreadPool pool(4);
+  const ScanReport report = catalogue->scan(source, pool).or_throw();
+  EXPECT_EQ(report.added, 400);
+  EXPECT_TRUE(report.problems.empty());
+  for (const CatalogueEntry& e : catalogue->entries_after("", 1000).or_throw()) {
+    EXPECT_EQ(e.digest, sha256("photo " + e.ref.path.substr(0, e.ref.path.size() - 4)));
+  }
+  EXPECT_GT(server_.count("GET", "/photos/all/"), 400);
 }
 
 TEST_F(S3FsTest, NamesThatAreNoPathsAreToldAndTheOthersScanned) {

@@ -35,14 +35,14 @@ TEST(S3Settings, TheEnvironmentComesBeforeTheFile) {
 
 TEST(S3Settings, AProfileOfTheCredentialsFileIsRead) {
   MemoryFs fs;
-  support::write_file(fs, "/home/a/.aws/credentials",
+  support::write_file(fs, "/h/a/.aws/credentials",
                       "# keys\n[default]\naws_access_key_id = d\naws_secret_access_key = e\n"
                       "[ other ]\n  aws_access_key_id=o\r\naws_secret_access_key = p=q \n"
                       "aws_session_token=t\n");
-  const S3Settings d = s3_settings(fs, environment_of({{"HOME", "/home/a"}})).or_throw();
+  const S3Settings d = s3_settings(fs, environment_of({{"HOME", "/h/a"}})).or_throw();
   EXPECT_EQ(d.access_key + d.secret_key, "de");
   EXPECT_EQ(d.session_token, "");
-  const S3Settings o = s3_settings(fs, environment_of({{"HOME", "/home/a"},
+  const S3Settings o = s3_settings(fs, environment_of({{"HOME", "/h/a"},
                                                        {"AWS_PROFILE", "other"},
                                                        {"AWS_ENDPOINT_URL", "http://x:7480/"}}))
                            .or_throw();

@@ -1,0 +1,23 @@
+#include "cli/photo_fs.h"
+
+#include "cli/args.h"
+#include "ndp/s3/s3_fs.h"
+
+namespace ndtrain::cli {
+using namespace ndp;
+
+std::unique_ptr<Fs> photo_fs(Context& context) {
+  return with_s3(context.fs(), context.clock(),
+                 [&fs = context.fs()] { return s3_settings(fs, process_environment()); });
+}
+
+void refuse_s3(const std::vector<std::string>& photos) {
+  for (const std::string& path : photos) {
+    if (!is_s3_url(path)) continue;
+    throw UsageError(path +
+                     ": this verb does not read S3; relabel and pipestore serve do, or copy the "
+                     "photos to a directory");
+  }
+}
+
+}  // namespace ndtrain::cli

@@ -131,7 +131,6 @@ Result<S3Answer> S3Connections::send(const S3Request& request) {
   if (!settings_.session_token.empty()) {
     headers.add("x-amz-security-token: " + settings_.session_token);
   }
-  headers.add("Expect:");
   for (const std::string& line : request.headers) headers.add(line);
   const std::string url = url_of(settings_, request);
   const std::string who = settings_.access_key + ":" + settings_.secret_key;

@@ -209,6 +209,7 @@ std::string S3Server::why_not_signed(const S3Call& call) const {
   for (size_t begin = 0; begin < names.size();) {
     const size_t end = names.find(';', begin);
     const std::string name = names.substr(begin, end - begin);
+    if (!call.headers.contains(name)) return "SignatureDoesNotMatch";
     parts.headers[name] = header(name);
     begin = end + 1;
   }

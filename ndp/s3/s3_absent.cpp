@@ -30,7 +30,7 @@ S3Build s3_build() {
   return {.library = "", .option = "NDT_S3", .package = "libcurl4-openssl-dev, libpugixml-dev"};
 }
 
-std::unique_ptr<Fs> with_s3(Fs& others, Clock&, std::function<Result<S3Settings>()>) {
+std::unique_ptr<Fs> with_s3(Fs& others, Clock&, const std::function<Result<S3Settings>()>&) {
   return std::make_unique<NoS3Fs>(others);
 }
 

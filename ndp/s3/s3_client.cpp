@@ -151,9 +151,10 @@ Result<S3Page> S3Client::list(const std::string& bucket, const std::string& pref
   // A bucket that is gone is no empty directory.
   if (!answer.ok()) return Status(Code::kIo, answer.status().message());
   Result<S3Page> page = parse_s3_page(answer->body);
-  if (!page.ok())
+  if (!page.ok()) {
     return Status(page.status().code(), "s3://" + bucket + "/" + printable(prefix, 1024) + ": " +
                                             page.status().message());
+  }
   return page;
 }
 

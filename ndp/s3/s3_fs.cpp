@@ -213,8 +213,8 @@ S3Build s3_build() {
 }
 
 std::unique_ptr<Fs> with_s3(Fs& others, Clock& clock,
-                            std::function<Result<S3Settings>()> settings) {
-  return std::make_unique<S3Fs>(others, clock, std::move(settings));
+                            const std::function<Result<S3Settings>()>& settings) {
+  return std::make_unique<S3Fs>(others, clock, settings);
 }
 
 }  // namespace ndtrain::ndp

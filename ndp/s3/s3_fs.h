@@ -27,6 +27,7 @@ S3Build s3_build();
 
 // `settings` is asked once, when first a path is S3's. In a build without S3 such paths are
 // kUnsupported.
-std::unique_ptr<Fs> with_s3(Fs& others, Clock& clock, std::function<Result<S3Settings>()> settings);
+std::unique_ptr<Fs> with_s3(Fs& others, Clock& clock,
+                            const std::function<Result<S3Settings>()>& settings);
 
 }  // namespace ndtrain::ndp

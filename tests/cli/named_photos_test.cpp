@@ -148,5 +148,19 @@ TEST_F(NamedPhotosTest, PredictionsAreCsvJsonOrALineOfJsonForEachPhoto) {
   EXPECT_THAT(o.err, HasSubstr("--format parquet: there are csv, json and jsonl"));
 }
 
+TEST_F(NamedPhotosTest, VerbsThatDoNotReadS3RefuseItByNameAndSayWhichDo) {
+  const std::string photos = "s3://photos/july";
+  const std::vector<std::vector<std::string>> verbs = {
+      {"predict", "m.onnx", photos},
+      {"eval", "m.onnx", "--data", photos},
+      {"train", photos, "-m", "m.onnx", "-o", "out.onnx"}};
+  for (const std::vector<std::string>& words : verbs) {
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 2) << words.front();
+    EXPECT_THAT(o.err, HasSubstr(photos + ": this verb does not read S3")) << words.front();
+    EXPECT_THAT(o.err, HasSubstr("relabel and pipestore serve do")) << words.front();
+  }
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -28,7 +28,7 @@ class S3ClientTest : public ::testing::Test {
             .secret_key = S3Server::kSecret};
   }
   // The first `n` requests go wrong.
-  void go_wrong(int n, S3Fault fault) {
+  void go_wrong(int n, const S3Fault& fault) {
     server_.set_fault([n, fault](const S3Call&) mutable { return n-- > 0 ? fault : S3Fault(); });
   }
   double waited() const { return std::chrono::duration<double>(clock_.monotonic()).count(); }

@@ -6,6 +6,7 @@
 
 #include "cli/bench.h"
 #include "cli/computing_args.h"
+#include "cli/photo_fs.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "ndp/engine/engine.h"
@@ -90,6 +91,7 @@ void declare_bench_decode(ArgsSpec& args) {
 }
 
 int run_bench_decode(Context& context, const Args& args) {
+  refuse_s3({args.required("DIR")});
   DirectorySource source(context.fs(), args.required("DIR"));
   Preprocess preprocess{.img_size = static_cast<int>(args.integer("img-size")),
                         .resize = static_cast<int>(args.integer("resize")),

@@ -5,6 +5,7 @@
 
 #include "cli/bench.h"
 #include "cli/computing_args.h"
+#include "cli/photo_fs.h"
 #include "cli/verb.h"
 #include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
@@ -114,6 +115,7 @@ void declare_bench_pipeline(ArgsSpec& args) {
 }
 
 int run_bench_pipeline(Context& context, const Args& args) {
+  refuse_s3({args.required("DIR")});
   const int threads = shared_threads().threads();
   BenchPipeline bench(context, args);
   bench.together();  // warms up, and finds the batch

@@ -3,6 +3,7 @@
 #include "cli/computing_args.h"
 #include "cli/opset_args.h"
 #include "cli/photo_args.h"
+#include "cli/photo_fs.h"
 #include "cli/precision_args.h"
 #include "framework/onnx/metadata.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 PhotoSet photos_without_labels(Context& context, const Args& args) {
   const std::string root = args.required("data");
+  refuse_s3({root});
   const auto catalogue = open_catalogue(context.fs(), cache_directory(args), root);
   return all_photos(context.fs(), *catalogue, root, context.progress());
 }

@@ -9,8 +9,8 @@
 
 namespace ndtrain::cli {
 
-// Files of the context's Fs, and s3://BUCKET/KEY as the environment says who asks. Outlives nothing
-// of the context.
+// Files of the context's Fs, and s3://BUCKET/KEY by the keys that the environment has. Keeps a
+// reference to the context.
 std::unique_ptr<Fs> photo_fs(Context& context);
 
 // Throws UsageError where one of these is in S3, for verbs that do not read it.

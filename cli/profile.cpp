@@ -5,6 +5,7 @@
 
 #include "cli/computing_args.h"
 #include "cli/head_args.h"
+#include "cli/photo_fs.h"
 #include "cli/profile_convergence.h"
 #include "cli/profile_file.h"
 #include "cli/verb.h"
@@ -85,6 +86,7 @@ ProfileOptions options_of(const Args& args, Context& context) {
   if (!compute.why.empty()) context.progress().say(compute.why);
   options.compute = compute.dtype;
   options.load = args.has("DATA");
+  if (options.load) refuse_s3({args.text("DATA")});
   options.seed = context.seed();
   return options;
 }

@@ -9,6 +9,7 @@
 
 #include "cli/head_args.h"
 #include "cli/number_args.h"
+#include "cli/photo_fs.h"
 #include "cli/started_ranks.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
@@ -74,6 +75,7 @@ void set_batches(const Args& args, int ranks, Plan& plan) {
 FinetuneConfig training_of(Context& context, const Args& args) {
   FinetuneConfig c;
   c.data = args.required("DATA");
+  refuse_s3({c.data});
   c.model = args.required("model");
   c.freeze = args.text("freeze");
   c.cache = args.text("cache");

@@ -6,6 +6,7 @@
 
 #include "cli/collection_dirs.h"
 #include "cli/computing_args.h"
+#include "cli/photo_fs.h"
 #include "cli/role_args.h"
 #include "cli/site.h"
 #include "cli/verb.h"
@@ -124,6 +125,7 @@ void declare_up(ArgsSpec& args) {
 
 int run_up(Context& context, const Args& args) {
   (void)settings_of(context.fs(), args, {});  // throws before anything is made
+  refuse_s3({args.required("DIR")});
   Site site(context.fs(), args.required("DIR"), true);
   const std::optional<SiteSettings> before = site.before();
   const SiteSettings settings = settings_of(context.fs(), args, before);

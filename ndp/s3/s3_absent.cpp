@@ -1,14 +1,14 @@
 #include <utility>
 
-#include "ndp/s3/other_fs.h"
+#include "ndp/s3/routed_fs.h"
 #include "ndp/s3/s3_fs.h"
 
 namespace ndtrain::ndp {
 namespace {
 
-class NoS3Fs final : public OtherFs {
+class NoS3Fs final : public RoutedFs {
  public:
-  explicit NoS3Fs(Fs& others) : OtherFs(others) {}
+  explicit NoS3Fs(Fs& others) : RoutedFs(others) {}
 
  private:
   static Status absent(const std::string& path) {

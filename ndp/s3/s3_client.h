@@ -1,8 +1,8 @@
 // Objects of an S3, asked for over HTTP by libcurl, which signs the requests (AWS Signature
 // Version 4). What a server is too busy for, and what a connection breaks off, is asked again up
-// to kS3Attempts times, after a random time below a bound that doubles (full jitter), and never
-// before what Retry-After says. All calls may come from any number of threads; each keeps a
-// connection.
+// to kS3Attempts times, after a random time below a bound that doubles (full jitter), and after the
+// seconds of Retry-After, five minutes at most. All calls may come from any number of threads; each
+// keeps a connection.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/text.h"
-#include "ndp/s3/other_fs.h"
+#include "ndp/s3/routed_fs.h"
 #include "ndp/s3/s3_client.h"
 
 namespace ndtrain::ndp {
@@ -79,10 +79,10 @@ class S3File final : public File {
   const S3Bytes begin_;
 };
 
-class S3Fs final : public OtherFs {
+class S3Fs final : public RoutedFs {
  public:
   S3Fs(Fs& others, Clock& clock, std::function<Result<S3Settings>()> settings)
-      : OtherFs(others), clock_(clock), settings_(std::move(settings)) {}
+      : RoutedFs(others), clock_(clock), settings_(std::move(settings)) {}
 
  private:
   Result<std::unique_ptr<File>> open_s3(const std::string& path) override;

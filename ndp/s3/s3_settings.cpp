@@ -1,5 +1,6 @@
 #include "ndp/s3/s3_settings.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 

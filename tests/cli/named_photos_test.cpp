@@ -153,6 +153,11 @@ TEST_F(NamedPhotosTest, VerbsThatDoNotReadS3RefuseItByNameAndSayWhichDo) {
   const std::vector<std::vector<std::string>> verbs = {
       {"predict", "m.onnx", photos},
       {"eval", "m.onnx", "--data", photos},
+      {"model", "quantize", "m.onnx", "--data", photos, "-o", "int8.onnx"},
+      {"photos", "duplicates", photos, "-m", "m.onnx"},
+      {"profile", photos, "-m", "m.onnx", "--out", "p.json"},
+      {"bench", "decode", photos},
+      {"up", photos},
       {"train", photos, "-m", "m.onnx", "-o", "out.onnx"}};
   for (const std::vector<std::string>& words : verbs) {
     const Outcome o = run(words);

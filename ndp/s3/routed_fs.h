@@ -1,4 +1,4 @@
-// An Fs of which some paths are S3's, and all others are of another Fs.
+// An Fs that passes each path on to where it lies: s3://BUCKET/KEY to S3, all others to another Fs.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace ndtrain::ndp {
 
-class OtherFs : public Fs {
+class RoutedFs : public Fs {
  public:
-  explicit OtherFs(Fs& others) : others_(others) {}
+  explicit RoutedFs(Fs& others) : others_(others) {}
 
   Result<std::unique_ptr<File>> open(const std::string& path, Mode mode) final;
   Result<FileInfo> info(const std::string& path) final;

@@ -19,10 +19,11 @@ class Liveness {
   // last time sees what there is to hear; who comes later stood still itself, and what the peer
   // said meanwhile may not have been read: that time is not the peer's silence.
   void look(Time now) {
-    const Time late = std::max(now - looked_ - heartbeat_, Time(0));
-    heard_ = std::min(now, heard_ + late);
+    stood_still(now, std::max(now - looked_ - heartbeat_, Time(0)));
     looked_ = now;
   }
+  // Who looks at many peers at once, and so knows it of itself, says it to each instead.
+  void stood_still(Time now, Time late) { heard_ = std::min(now, heard_ + late); }
 
   void heard(Time now) { heard_ = now; }
   void said(Time now) { said_ = now; }

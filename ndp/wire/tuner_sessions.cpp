@@ -25,8 +25,23 @@ TunerSessions::TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window, 
       peer_(of == LinkRole::kMember ? "member" : "store") {}
 
 TunerSessions::Actions TunerSessions::opened(Time now, LinkId link, const LinkOpened& who) {
-  sessions_.insert_or_assign(link, Session{who, Liveness(heartbeat_, now)});
+  Session& session =
+      sessions_.insert_or_assign(link, Session{who, Liveness(heartbeat_, now)}).first->second;
+  schedule(link, session);
+  if (!looked_) looked_ = now;
   return {};
+}
+
+void TunerSessions::schedule(LinkId link, Session& session) {
+  const Time next = session.next();
+  auto entry = due_.extract({session.due, link});
+  session.due = next;
+  if (entry.empty()) {
+    due_.emplace(next, link);
+  } else {
+    entry.value() = {next, link};
+    due_.insert(std::move(entry));
+  }
 }
 
 TunerSessions::Actions TunerSessions::message(Time now, LinkId link,
@@ -34,6 +49,7 @@ TunerSessions::Actions TunerSessions::message(Time now, LinkId link,
   const auto it = sessions_.find(link);
   if (it == sessions_.end()) return {};  // closed by us
   it->second.liveness.heard(now);
+  schedule(link, it->second);
   Actions a;
   const bool greeted = !it->second.store.empty();
   if (message.body_case() == wire::FromStore::BODY_NOT_SET || message.has_hello() == greeted) {
@@ -135,6 +151,7 @@ void TunerSessions::end(LinkId link, const std::string& reason, Actions& a) {
     by_store_.erase(it->second.store);
   }
   a.close.push_back(link);
+  due_.erase({it->second.due, link});
   sessions_.erase(it);
 }
 
@@ -145,14 +162,28 @@ TunerSessions::Actions TunerSessions::closed(LinkId link, const std::string& rea
   return a;
 }
 
+// Time that this side stood still is no peer's silence.
+void TunerSessions::look(Time now) {
+  const Time late = looked_ ? now - *looked_ - heartbeat_ : Time(0);
+  looked_ = now;
+  if (late <= Time(0)) return;
+  for (auto& [link, session] : sessions_) {
+    session.liveness.stood_still(now, late);
+    schedule(link, session);
+  }
+}
+
 TunerSessions::Actions TunerSessions::tick(Time now) {
   Actions a;
+  look(now);
+  std::set<LinkId> due;
+  for (auto it = due_.begin(); it != due_.end() && it->first <= now; ++it) due.insert(it->second);
   std::vector<LinkId> dead;
-  for (auto& [link, session] : sessions_) {
-    session.liveness.look(now);
+  for (const LinkId link : due) {
+    const Session& session = sessions_.at(link);
     if (session.liveness.dead(now)) {
       dead.push_back(link);
-    } else if (!session.store.empty() && session.liveness.ping_due(now)) {
+    } else {
       wire::ToStore& m = a.send.emplace_back(link, wire::ToStore()).second;
       m.mutable_ping();
       stamp(now, link, m);
@@ -211,13 +242,14 @@ std::vector<std::string> TunerSessions::stores() const {
 
 void TunerSessions::stamp(Time now, LinkId link, wire::ToStore& message) {
   message.set_term(me_.term);
-  if (const auto it = sessions_.find(link); it != sessions_.end()) it->second.liveness.said(now);
+  const auto it = sessions_.find(link);
+  if (it == sessions_.end()) return;
+  it->second.liveness.said(now);
+  schedule(link, it->second);
 }
 
 TunerSessions::Time TunerSessions::next() const {
-  Time next = Time::max();
-  for (const auto& [link, session] : sessions_) next = std::min(next, session.liveness.next());
-  return next;
+  return due_.empty() ? Time::max() : due_.begin()->first;
 }
 
 }  // namespace ndtrain::ndp

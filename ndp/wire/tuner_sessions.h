@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,6 +57,10 @@ class TunerSessions {
     Liveness liveness;
     std::string store = {};  // "" before the handshake
     uint64_t incarnation = 0;
+    Time due{0};  // when there is something to do about it
+
+    // It is sent nothing before the handshake.
+    Time next() const { return store.empty() ? liveness.dead_at() : liveness.next(); }
   };
 
   Actions greet(Time now, LinkId link, const wire::Hello& hello);
@@ -66,6 +71,8 @@ class TunerSessions {
               Actions& actions);
   std::string name_of(const Session& session) const;  // for people
   void end(LinkId link, const std::string& reason, Actions& actions);
+  void schedule(LinkId link, Session& session);
+  void look(Time now);
 
   TunerIdentity me_;
   Time heartbeat_;
@@ -74,6 +81,9 @@ class TunerSessions {
   std::string peer_;  // what people call one
   std::map<LinkId, Session> sessions_;
   std::map<std::string, LinkId> by_store_;
+  // Of all sessions: a turn costs what is due in it, however many there are.
+  std::set<std::pair<Time, LinkId>> due_;
+  std::optional<Time> looked_;  // when tick() was called last
 };
 
 }  // namespace ndtrain::ndp

@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "ndp/wire/protocol.h"
 #include "tests/wire/peers.h"
 
 namespace ndtrain::ndp {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -212,6 +216,42 @@ TEST(TunerSessions, PingsAndGivesUpWhoIsSilent) {
   ASSERT_EQ(a.left.size(), 1u);
   EXPECT_THAT(a.left[0].second, HasSubstr("silent for 9 s"));
   EXPECT_EQ(t.next(), Time::max());
+}
+
+// Each at the time of its own, whatever the others do.
+TEST(TunerSessions, PingsEachStoreWhenItHasHeardNothingForAHeartbeat) {
+  constexpr LinkId kStores = 50;
+  TunerSessions t = tuner();
+  std::map<LinkId, Time> said;
+  for (LinkId link = 1; link <= kStores; ++link) {
+    said[link] = milliseconds(40 * link);
+    t.opened(said[link], link, {});
+    ASSERT_TRUE(
+        t.message(said[link], link, greeting(hello("store" + std::to_string(link)))).arrived);
+  }
+  for (Time now = milliseconds(40 * (kStores + 1)); now < seconds(30); now = t.next()) {
+    std::set<LinkId> pinged;
+    for (const auto& [link, m] : t.tick(now).send) pinged.insert(link);
+    for (auto& [link, last] : said) {
+      EXPECT_EQ(pinged.contains(link), now - last >= seconds(3)) << link;
+      if (pinged.contains(link)) last = now;
+      wire::FromStore ping;
+      ping.mutable_ping();
+      t.message(now, link, ping);
+    }
+    ASSERT_GT(t.next(), now);
+  }
+  EXPECT_EQ(t.stores().size(), kStores);
+}
+
+TEST(TunerSessions, TimeThatTheTunerStoodStillIsNobodysSilence) {
+  TunerSessions t = tuner();
+  answer(t, hello("a"));
+  EXPECT_TRUE(t.tick(seconds(1)).left.empty());
+  EXPECT_TRUE(t.tick(seconds(60)).left.empty()) << "56 s more than a heartbeat";
+  EXPECT_EQ(t.next(), seconds(63));
+  EXPECT_TRUE(t.tick(seconds(63)).left.empty());
+  EXPECT_EQ(t.tick(seconds(66)).left.size(), 1U) << "it was heard at 0, of 66 s 56 do not count";
 }
 
 }  // namespace

@@ -108,8 +108,22 @@ EmbeddingRows EmbeddingIndex::sample(size_t rows) const {
   return some;
 }
 
-// Block by block, each of which goes before the next, and makes room for cells that grow: never
-// twice all rows.
+// In cells that are empty. Nothing is written there yet, so that it takes no memory either.
+void EmbeddingIndex::make_room(std::span<const Block> rows, const CellOfPhoto& cells) {
+  std::vector<size_t> photos(blocks_.size());
+  for (const Block& b : rows) {
+    for (const Digest& photo : b.photos) {
+      const auto known = cells.find(photo);
+      if (known != cells.end() && known->second < photos.size()) ++photos[known->second];
+    }
+  }
+  for (size_t cell = 0; cell < photos.size(); ++cell) {
+    blocks_[cell].photos.reserve(photos[cell]);
+    blocks_[cell].rows.reserve(photos[cell] * dimensions_);
+  }
+}
+
+// Block by block, each of which goes before the next: never twice all rows.
 void EmbeddingIndex::divide(std::shared_ptr<const EmbeddingPartition> partition,
                             const CellOfPhoto& cells) {
   if (partition->dimensions() != dimensions_) {
@@ -119,6 +133,7 @@ void EmbeddingIndex::divide(std::shared_ptr<const EmbeddingPartition> partition,
   partition_ = std::move(partition);
   std::vector<Block> before(partition_->cells());
   before.swap(blocks_);
+  make_room(before, cells);
   for (Block& b : before) {
     const EmbeddingRows rows = rows_of(b, dimensions_);
     for (size_t i = 0; i < b.photos.size(); ++i) {

@@ -83,6 +83,7 @@ class EmbeddingIndex {
   };
 
   size_t block_for(size_t cell);
+  void make_room(std::span<const Block> rows, const CellOfPhoto& cells);
   void append(Block& to, const Digest& photo, std::span<const uint16_t> row) const;
   std::vector<Neighbour> nearest_in(const std::vector<uint32_t>& order, size_t first_blocks,
                                     const Embedding& query, size_t k,

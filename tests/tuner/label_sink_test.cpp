@@ -28,7 +28,8 @@ class LabelSinkTest : public ::testing::Test {
   }
   // What the sink is asked for, in the order of the manifest.
   std::vector<uint64_t> wanted(RowSink& sink) {
-    sink.inventory({.store = "a", .photos = claims_}).or_throw();
+    sink.inventory({.store = "a", .photos = std::make_shared<const PhotoClaims>(claims_)})
+        .or_throw();
     const std::vector<uint64_t> durable = sink.open(manifest_).or_throw();
     std::vector<uint64_t> rest;
     for (uint64_t n = 0; n < manifest_.size(); ++n) {

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
+#include "framework/core/rng.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/photos/dataset.h"
 #include "tests/tuner/claims.h"
@@ -132,6 +135,62 @@ TEST(Manifest, HasThePhotosThatAreChosenByLabelsWithTheTimesOfTheWordsThatCount)
   EXPECT_EQ(m.entry(0).digest, truth.digest);
   EXPECT_EQ(m.entry(0).label_time, 70);
   EXPECT_THAT(m.run(m.entry(0).run), ElementsAre(0));
+}
+
+// Of photos that are chosen, too, which have other numbers than before.
+TEST(Manifest, ConflictsHaveTheNumbersOfTheirPhotos) {
+  Inventories photos{claims(0, 30), {}};
+  for (const int of : {4, 11, 20}) photos[1].push_back(claim(of, "another"));
+  const auto odd = [](std::span<const ManifestEntry> all, const std::vector<std::string>&) {
+    std::vector<bool> stays(all.size());
+    for (size_t n = 0; n < stays.size(); ++n) stays[n] = n % 2 == 1 || all[n].holders.size() > 1;
+    return stays;
+  };
+  const Manifest m(photos, {.choose = odd});
+  ASSERT_EQ(m.conflicts().size(), 3u);
+  for (const Manifest::Conflict& c : m.conflicts()) {
+    EXPECT_THAT(m.entry(c.number).holders, ElementsAre(0u, 1u));
+    EXPECT_THAT(c.labels, ::testing::Contains("another"));
+  }
+}
+
+// Against the definition: a map of all that is said of each photo.
+TEST(Manifest, TakesOfManyStoresTheLabelThatCountsMost) {
+  Rng rng(5, "labels");
+  Inventories photos(20);
+  std::vector<PhotoClaim> truths;
+  const auto drawn = [&] {
+    const auto source = static_cast<LabelSource>(1 + rng.next_below(4));
+    return claim(static_cast<int>(rng.next_below(200)), "c" + std::to_string(rng.next_below(9)),
+                 source);
+  };
+  std::map<Digest, std::map<std::pair<int, std::string>, int64_t>> said;
+  std::map<Digest, std::set<uint32_t>> holders;
+  const auto say = [&](const PhotoClaim& c) {
+    int64_t& time = said[c.digest][{-static_cast<int>(c.source), c.label}];
+    time = std::max(time, c.time);
+  };
+  for (uint32_t s = 0; s < photos.size(); ++s) {
+    for (int i = 0; i < 30; ++i) {
+      photos[s].push_back(drawn());
+      holders[photos[s].back().digest].insert(s);
+      say(photos[s].back());
+    }
+  }
+  for (int i = 0; i < 50; ++i) {
+    truths.push_back(drawn());
+    truths.back().time = static_cast<int64_t>(rng.next_below(100));
+    if (holders.contains(truths.back().digest)) say(truths.back());
+  }
+  const Manifest m(photos, {.truths = truths});
+  ASSERT_EQ(m.size(), holders.size());
+  for (uint64_t n = 0; n < m.size(); ++n) {
+    const ManifestEntry& e = m.entry(n);
+    const auto& [best, time] = *said.at(e.digest).begin();
+    EXPECT_EQ(m.classes().at(static_cast<size_t>(e.label)), best.second);
+    EXPECT_EQ(e.label_time, time);
+    EXPECT_TRUE(std::ranges::equal(e.holders, holders.at(e.digest)));
+  }
 }
 
 TEST(Manifest, TheSeedDealsTrainingPhotosToRunsAndNeverMovesTheSplit) {

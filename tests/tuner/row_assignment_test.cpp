@@ -152,6 +152,22 @@ TEST(RowAssignment, WhatALostStoreWasAskedForOthersAre) {
   for (const uint64_t n : lost) EXPECT_TRUE(again.contains(n)) << n;
 }
 
+// So that of very many stores those are looked at which may have something to do.
+TEST(RowAssignment, SaysForWhomThereMayBeMoreToDo) {
+  Three t;
+  EXPECT_THAT(t.assignment.take_changed(), ElementsAre(0u, 1u, 2u)) << "they have come";
+  const std::vector<uint64_t> of_2 = t.take(2, kAll), of_1 = t.take(1, kAll);
+  EXPECT_THAT(t.assignment.take_changed(), IsEmpty());
+  const auto alone = std::ranges::find_if_not(of_2, [&](uint64_t n) { return t.shared(n); });
+  (void)t.assignment.mark_durable(*alone);
+  EXPECT_THAT(t.assignment.take_changed(), ElementsAre(2u)) << "it has room for one more";
+  const auto both = std::ranges::find_if(of_1, [&](uint64_t n) { return t.shared(n); });
+  t.assignment.cannot_read(*both, 1, "torn");
+  EXPECT_THAT(t.assignment.take_changed(), Contains(0u)) << "the other holder";
+  t.assignment.leave(1);
+  EXPECT_THAT(t.assignment.take_changed(), ElementsAre(0u, 1u)) << "2 is asked for what it shares";
+}
+
 TEST(RowAssignment, ARepeatIsToldApart) {
   Three t;
   EXPECT_TRUE(t.assignment.mark_durable(5));

@@ -29,7 +29,7 @@ void FeatureAudit::draw(const std::vector<bool>& wanted, Rng rng) {
   std::map<uint32_t, uint64_t> seen;
   for (uint32_t run = 0; run <= manifest_.runs() && run < kRuns; ++run) {
     for (const uint64_t number : manifest_.run(run)) {
-      const std::vector<uint32_t>& holders = manifest_.entry(number).holders;
+      const auto& holders = manifest_.entry(number).holders;
       if (holders.size() < 2 || !wanted.at(number)) continue;
       for (const uint32_t store : holders) {
         std::vector<uint64_t>& of_store = drawn[store];
@@ -53,7 +53,7 @@ void FeatureAudit::draw(const std::vector<bool>& wanted, Rng rng) {
       Photo& p = photos_[number];
       p.run = photo.run;
       p.askers[store] = {};
-      std::vector<uint32_t> others = photo.holders;
+      std::vector<uint32_t> others(photo.holders.begin(), photo.holders.end());
       std::erase(others, store);
       while (!others.empty() && p.askers.size() < kAskers) {
         const auto one = others.begin() + static_cast<int64_t>(rng.next_below(others.size()));

@@ -1,6 +1,10 @@
 #include "tuner/ingest/manifest.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
 #include <set>
 #include <tuple>
 
@@ -11,17 +15,189 @@ using namespace ndp;
 
 namespace {
 
-// What all stores claim of one photo.
-struct PhotoClaims {
-  std::set<uint32_t> holders;
-  // -rank of the source, then name: best first; and when it was said last.
-  std::map<std::pair<int, std::string>, int64_t> labels;
+// Who says that a photo is there: a store, by where it says it.
+struct Holder {
+  uint32_t store = 0;
+  size_t place = 0;
+};
 
-  void add(const PhotoClaim& claim) {
-    int64_t& time = labels[{-static_cast<int>(claim.source), claim.label}];
-    time = std::max(time, claim.time);
+// The photos of all stores in byte order, without looking at more than one of each store at a time.
+class EachPhoto {
+ public:
+  explicit EachPhoto(std::span<const SharedClaims> stores) : stores_(stores) {
+    for (uint32_t s = 0; s < stores.size(); ++s) wait({s, 0});
+  }
+
+  // Its holders, rising; none at the end.
+  std::vector<Holder> next() {
+    std::vector<Holder> holders;
+    while (!heads_.empty() &&
+           (holders.empty() || heads_.top().digest == digest_of(holders.front()))) {
+      const Holder h = heads_.top().holder;
+      heads_.pop();
+      holders.push_back(h);
+      wait({h.store, h.place + 1});
+    }
+    return holders;
+  }
+  const Digest& digest_of(const Holder& h) const { return stores_[h.store]->digest(h.place); }
+
+ private:
+  struct Head {
+    Digest digest;
+    Holder holder;
+    bool operator<(const Head& other) const {  // the first is on top
+      return std::tie(other.digest, other.holder.store) < std::tie(digest, holder.store);
+    }
+  };
+  void wait(Holder h) {
+    if (h.place < stores_[h.store]->size()) heads_.push({digest_of(h), h});
+  }
+
+  std::span<const SharedClaims> stores_;
+  std::priority_queue<Head> heads_;
+};
+
+// All names that stores and people may say, numbered in byte order.
+class Names {
+ public:
+  Names(std::span<const SharedClaims> stores, std::span<const PhotoClaim> truths) {
+    for (const SharedClaims& s : stores) {
+      for (const std::string& name : s->names()) numbers_.emplace(name, 0);
+    }
+    for (const PhotoClaim& t : truths) numbers_.emplace(t.label, 0);
+    for (auto& [name, number] : numbers_) {
+      number = static_cast<uint32_t>(all_.size());
+      all_.push_back(name);
+    }
+    for (const SharedClaims& s : stores) {
+      std::vector<uint32_t>& of_store = of_stores_.emplace_back();
+      for (const std::string& name : s->names()) of_store.push_back(numbers_.at(name));
+    }
+  }
+
+  uint32_t of(const std::string& name) const { return numbers_.at(name); }
+  uint32_t of(uint32_t store, uint32_t label) const { return of_stores_[store][label - 1]; }
+  const std::string& name(uint32_t number) const { return all_[number]; }
+  size_t size() const { return all_.size(); }
+
+ private:
+  std::map<std::string, uint32_t> numbers_;
+  std::vector<std::string> all_;
+  std::vector<std::vector<uint32_t>> of_stores_;  // of each label of each store
+};
+
+// What is said that one photo shows. The best come first.
+struct SaidLabel {
+  int rank = 0;  // of the source, the highest first
+  uint32_t name = 0;
+  int64_t time = 0;  // the last first
+
+  SaidLabel(LabelSource source, uint32_t n, int64_t t)
+      : rank(-static_cast<int>(source)), name(n), time(t) {}
+  bool operator<(const SaidLabel& o) const {
+    return std::tie(rank, name, o.time) < std::tie(o.rank, o.name, time);
   }
 };
+
+// Makes the entries of a manifest; their labels are numbers of `names` until classes are known.
+class EntryMaker {
+ public:
+  EntryMaker(std::span<const SharedClaims> stores, const ManifestRules& rules)
+      : stores_(stores), rules_(rules), names_(stores, rules.truths), said_(names_.size()) {
+    for (const PhotoClaim& t : rules.truths) truths_.push_back(&t);
+    std::ranges::stable_sort(truths_, {}, &PhotoClaim::digest);
+    truth_ = truths_.begin();
+  }
+
+  struct Made {
+    std::vector<ManifestEntry> entries;
+    std::vector<Manifest::Conflict> conflicts;
+    uint64_t unlabelled = 0;
+  };
+  Made make() {
+    EachPhoto photos(stores_);
+    for (auto holders = photos.next(); !holders.empty(); holders = photos.next()) {
+      const Digest& digest = photos.digest_of(holders.front());
+      if (!rules_.leave_out || !rules_.leave_out(digest)) add(digest, holders);
+    }
+    return std::move(made_);
+  }
+
+  const Names& names() const { return names_; }
+  bool is_said(uint32_t name) const { return said_[name]; }
+
+ private:
+  void add(const Digest& digest, std::span<const Holder> holders) {
+    const std::vector<SaidLabel> labels = labels_of(digest, holders);
+    for (const SaidLabel& l : labels) said_[l.name] = true;
+    made_.unlabelled += labels.empty();
+    if (labels.empty() && rules_.only_labelled) return;
+    ManifestEntry& e = made_.entries.emplace_back(
+        ManifestEntry{.digest = digest, .run = run_of(digest, rules_), .label = -1});
+    for (const Holder& h : holders) {
+      if (e.holders.empty() || e.holders.back() != h.store) e.holders.push_back(h.store);
+    }
+    if (labels.empty()) return;
+    e.label = static_cast<int32_t>(labels.front().name);
+    e.label_time = labels.front().time;
+    add_conflict(labels);
+  }
+
+  std::vector<SaidLabel> labels_of(const Digest& digest, std::span<const Holder> holders) {
+    std::vector<SaidLabel> labels;
+    for (const Holder& h : holders) {
+      const uint32_t label = stores_[h.store]->label(h.place);
+      if (label == 0 || !rules_.holders_label) continue;
+      labels.emplace_back(stores_[h.store]->source(h.place), names_.of(h.store, label),
+                          stores_[h.store]->time(h.place));
+    }
+    while (truth_ != truths_.end() && (*truth_)->digest < digest) ++truth_;
+    for (; truth_ != truths_.end() && (*truth_)->digest == digest; ++truth_) {
+      labels.emplace_back((*truth_)->source, names_.of((*truth_)->label), (*truth_)->time);
+    }
+    std::ranges::sort(labels, [](const SaidLabel& a, const SaidLabel& b) { return a < b; });
+    return labels;
+  }
+
+  void add_conflict(std::span<const SaidLabel> labels) {
+    std::set<uint32_t> different;
+    for (const SaidLabel& l : labels) different.insert(l.name);
+    if (different.size() < 2) return;
+    Manifest::Conflict& c = made_.conflicts.emplace_back();
+    c.number = made_.entries.size() - 1;
+    for (const uint32_t name : different) c.labels.push_back(names_.name(name));
+  }
+
+  std::span<const SharedClaims> stores_;
+  const ManifestRules& rules_;
+  const Names names_;
+  std::vector<bool> said_;  // of some photo
+  std::vector<const PhotoClaim*> truths_;
+  std::vector<const PhotoClaim*>::iterator truth_;
+  Made made_;
+};
+
+std::vector<std::string> classes_of(const EntryMaker& entries, const ManifestRules& rules) {
+  std::set<std::string> names;
+  for (uint32_t n = 0; n < entries.names().size(); ++n) {
+    if (entries.is_said(n)) names.insert(entries.names().name(n));
+  }
+  std::set<std::string> unknown = names;
+  for (const std::string& name : rules.classes) unknown.erase(name);
+  if (!rules.add_classes && !unknown.empty()) return {names.begin(), names.end()};
+  std::vector<std::string> classes = rules.classes;
+  classes.insert(classes.end(), unknown.begin(), unknown.end());
+  return classes;
+}
+
+std::vector<SharedClaims> shared(std::span<const std::vector<PhotoClaim>> inventories) {
+  std::vector<SharedClaims> all;
+  for (const std::vector<PhotoClaim>& claims : inventories) {
+    all.push_back(std::make_shared<const PhotoClaims>(claims));
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -31,64 +207,43 @@ uint32_t run_of(const Digest& photo, const ManifestRules& rules) {
 }
 
 Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules)
+    : Manifest(shared(inventories), rules) {}
+
+Manifest::Manifest(std::span<const SharedClaims> inventories, const ManifestRules& rules)
     : runs_(rules.runs + 1) {
   if (rules.runs < 1) throw Error("a job has at least one run");
-  std::map<Digest, PhotoClaims> photos;
-  std::set<std::string> names;
-  for (uint32_t store = 0; store < inventories.size(); ++store) {
-    for (const PhotoClaim& claim : inventories[store]) {
-      if (rules.leave_out && rules.leave_out(claim.digest)) continue;
-      PhotoClaims& claims = photos[claim.digest];
-      claims.holders.insert(store);
-      if (claim.label.empty() || !rules.holders_label) continue;
-      claims.add(claim);
-      names.insert(claim.label);
-    }
-  }
-  for (const PhotoClaim& truth : rules.truths) {
-    const auto photo = photos.find(truth.digest);
-    if (photo == photos.end()) continue;
-    photo->second.add(truth);
-    names.insert(truth.label);
-  }
-  std::set<std::string> unknown = names;
-  for (const std::string& name : rules.classes) unknown.erase(name);
-  if (rules.add_classes || unknown.empty()) {
-    classes_ = rules.classes;
-    classes_.insert(classes_.end(), unknown.begin(), unknown.end());
-  } else {
-    classes_.assign(names.begin(), names.end());
-  }
+  EntryMaker maker(inventories, rules);
+  EntryMaker::Made made = maker.make();
+  entries_ = std::move(made.entries);
+  conflicts_ = std::move(made.conflicts);
+  unlabelled_ = made.unlabelled;
+  classes_ = classes_of(maker, rules);
   std::map<std::string, int32_t> ids;
   for (const std::string& name : classes_) ids.emplace(name, static_cast<int32_t>(ids.size()));
-
-  for (const auto& [digest, claims] : photos) {
-    if (claims.labels.empty()) {
-      ++unlabelled_;
-      if (rules.only_labelled) continue;
-    }
-    entries_.push_back({.digest = digest,
-                        .run = run_of(digest, rules),
-                        .label = -1,
-                        .holders = {claims.holders.begin(), claims.holders.end()}});
-    if (claims.labels.empty()) continue;
-    const auto& [label, time] = *claims.labels.begin();
-    entries_.back().label = ids.at(label.second);
-    entries_.back().label_time = time;
+  std::vector<int32_t> id_of(maker.names().size(), -1);
+  for (uint32_t n = 0; n < id_of.size(); ++n) {
+    if (maker.is_said(n)) id_of[n] = ids.at(maker.names().name(n));
   }
-  if (rules.choose) {
-    const std::vector<bool> stays = rules.choose(entries_, classes_);
-    size_t n = 0;
-    std::erase_if(entries_, [&](const Entry&) { return !stays.at(n++); });
+  for (Entry& e : entries_) {
+    if (e.label >= 0) e.label = id_of[static_cast<size_t>(e.label)];
   }
+  if (rules.choose) choose(rules.choose(entries_, classes_));
   for (uint64_t number = 0; number < entries_.size(); ++number) {
     runs_[entries_[number].run].push_back(number);
-    std::set<std::string> different;
-    for (const auto& [label, time] : photos.at(entries_[number].digest).labels) {
-      different.insert(label.second);
-    }
-    if (different.size() > 1) conflicts_.push_back({number, {different.begin(), different.end()}});
   }
+}
+
+void Manifest::choose(const std::vector<bool>& stays) {
+  std::erase_if(conflicts_, [&](const Conflict& c) { return !stays.at(c.number); });
+  auto conflict = conflicts_.begin();
+  uint64_t number = 0;
+  for (uint64_t n = 0; n < entries_.size(); ++n) {
+    if (!stays.at(n)) continue;
+    if (conflict != conflicts_.end() && conflict->number == n) (conflict++)->number = number;
+    if (number != n) entries_[number] = std::move(entries_[n]);
+    ++number;
+  }
+  entries_.resize(number);
 }
 
 Manifest::Manifest(std::vector<Entry> entries, std::vector<std::string> classes, uint32_t runs)

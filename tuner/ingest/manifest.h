@@ -5,32 +5,22 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "framework/core/hash.h"
-#include "ndp/labels/label_db.h"
+#include "absl/container/inlined_vector.h"
+#include "tuner/ingest/photo_claims.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
-// What one store says of one of its photos.
-struct PhotoClaim {
-  Digest digest{};
-  std::string label;  // "": none
-  LabelSource source = LabelSource::kFolder;
-  std::string path = {};  // below the store's photo directory, where the job asks for it
-  int64_t time = 0;       // when it was said, in Unix seconds; 0: not known
-};
-
 struct ManifestEntry {
   Digest digest{};
   uint32_t run = 0;
-  int32_t label = 0;              // of Manifest::classes(); -1: none
-  std::vector<uint32_t> holders;  // stores, rising
-  int64_t label_time = 0;         // as PhotoClaim has it
+  int32_t label = 0;                              // of Manifest::classes(); -1: none
+  absl::InlinedVector<uint32_t, 2> holders = {};  // stores, rising
+  int64_t label_time = 0;                         // as PhotoClaim has it
 };
 
 struct ManifestRules {
@@ -63,9 +53,10 @@ class Manifest {
     std::vector<std::string> labels;  // all, in byte order
   };
 
-  // `inventories[s]` is store s's, in any order. Photos without any label are counted. Of several
+  // `inventories[s]` is store s's. Photos without any label are counted. Of several
   // labels the highest source's counts, then the first in byte order. New classes are numbered in
   // byte order.
+  Manifest(std::span<const SharedClaims> inventories, const ManifestRules& rules);
   Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules);
   // What an earlier one was. `entries` are sorted by digest. Throws Error when they contradict
   // themselves.
@@ -81,6 +72,8 @@ class Manifest {
   uint64_t unlabelled() const { return unlabelled_; }
 
  private:
+  void choose(const std::vector<bool>& stays);
+
   std::vector<Entry> entries_;
   std::vector<std::vector<uint64_t>> runs_;
   std::vector<std::string> classes_;

@@ -1,6 +1,7 @@
 #include "tuner/ingest/row_assignment.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -46,6 +47,7 @@ RowAssignment::RowAssignment(const Manifest& manifest, const std::vector<std::st
 void RowAssignment::arrive(uint32_t store) {
   give_up(store);
   stores_[store].here = true;
+  changed_.insert(store);
 }
 
 void RowAssignment::leave(uint32_t store) {
@@ -54,8 +56,15 @@ void RowAssignment::leave(uint32_t store) {
 }
 
 void RowAssignment::give_up(uint32_t store) {
-  for (Run& run : stores_.at(store).runs) {
-    for (const uint64_t number : std::set<uint64_t>(run.asked)) {
+  if (stores_.at(store).outstanding == 0) return;
+  for (const Run& run : stores_[store].runs) {
+    std::vector<uint64_t> asked;
+    for (const Queue* queue : {&run.own, &run.others}) {
+      std::ranges::copy_if(queue->numbers, std::back_inserter(asked),
+                           [&](uint64_t number) { return is_asked(store, number); });
+    }
+    std::ranges::sort(asked);
+    for (const uint64_t number : asked) {
       if (release(store, number)) open_again(number);
     }
   }
@@ -65,18 +74,30 @@ void RowAssignment::ask(uint32_t store, uint64_t number) {
   Askers& askers = askers_[number];
   askers[askers[0] == kNobody ? 0 : 1] = store;
   ++stores_[store].outstanding;
-  stores_[store].runs[manifest_.entry(number).run].asked.insert(number);
 }
 
 // True when it was asked, and nobody is any more.
 bool RowAssignment::release(uint32_t store, uint64_t number) {
   Askers& askers = askers_[number];
-  if (askers[0] != store && askers[1] != store) return false;
+  if (!is_asked(store, number)) return false;
   if (askers[0] == store) askers[0] = askers[1];
   askers[1] = kNobody;
   --stores_[store].outstanding;
-  stores_[store].runs[manifest_.entry(number).run].asked.erase(number);
-  return askers[0] == kNobody;
+  changed_.insert(store);
+  if (askers[0] == kNobody) return true;
+  if (!rows_[number]) changed_for_holders(number);  // a second one may be asked
+  return false;
+}
+
+void RowAssignment::changed_for_holders(uint64_t number) {
+  const auto& holders = manifest_.entry(number).holders;
+  changed_.insert(holders.begin(), holders.end());
+}
+
+std::vector<uint32_t> RowAssignment::take_changed() {
+  std::vector<uint32_t> stores(changed_.begin(), changed_.end());
+  changed_.clear();
+  return stores;
 }
 
 void RowAssignment::open_again(uint64_t number) {
@@ -84,6 +105,7 @@ void RowAssignment::open_again(uint64_t number) {
   for (const uint32_t store : photo.holders) {
     if (can(store, number)) stores_[store].runs[photo.run].again.push_back(number);
   }
+  changed_for_holders(number);
 }
 
 void RowAssignment::take_from(Queue& queue, uint32_t store, size_t most,
@@ -126,21 +148,31 @@ std::vector<RowAssignment::Share> RowAssignment::take(uint32_t store, size_t mos
   return shares;
 }
 
+// Those of a run that another was asked for, and nobody else, by who that is.
+std::map<uint32_t, std::vector<uint64_t>> RowAssignment::asked_of_others(uint32_t store,
+                                                                         uint32_t run) const {
+  std::map<uint32_t, std::vector<uint64_t>> others;
+  const Run& r = stores_.at(store).runs[run];
+  for (const Queue* queue : {&r.own, &r.others}) {
+    for (const uint64_t number : queue->numbers) {
+      const Askers& askers = askers_[number];
+      if (askers[0] == kNobody || askers[0] == store || askers[1] != kNobody) continue;
+      if (can(store, number)) others[askers[0]].push_back(number);
+    }
+  }
+  return others;
+}
+
 // Of the first run that lacks some, half of what the store with the most of them was asked for: the
 // half that it comes to last.
 RowAssignment::Share RowAssignment::take_second(uint32_t store, size_t most) {
   for (uint32_t run = 0; run < open_.size() && most > 0; ++run) {
     std::vector<uint64_t> longest;
-    for (uint32_t other = 0; other < stores_.size(); ++other) {
-      std::vector<uint64_t> numbers;
-      for (const uint64_t number : stores_[other].runs[run].asked) {
-        const auto& holders = manifest_.entry(number).holders;
-        if (other == store || askers_[number][1] != kNobody || !can(store, number)) continue;
-        if (std::ranges::binary_search(holders, store)) numbers.push_back(number);
-      }
+    for (auto& [other, numbers] : asked_of_others(store, run)) {
       if (numbers.size() > longest.size()) longest = std::move(numbers);
     }
     if (longest.empty()) continue;
+    std::ranges::sort(longest);
     const size_t half = std::min(most, (longest.size() + 1) / 2);
     Share share{run, {longest.end() - static_cast<int64_t>(half), longest.end()}};
     for (const uint64_t number : share.numbers) ask(store, number);

@@ -8,6 +8,7 @@
 // A pure state machine: no clock, socket or disk. One thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -41,6 +42,8 @@ class RowAssignment {
   std::vector<Share> take_own(uint32_t store, size_t most);
   // At most so many that another is asked for already, of which it has the most to do; of one run.
   Share take_second(uint32_t store, size_t most);
+  // The stores that may take some now, and perhaps could not when this was last asked; rising.
+  std::vector<uint32_t> take_changed();
   // Photos that it was asked for, and whose rows are not durable.
   size_t outstanding(uint32_t store) const { return stores_.at(store).outstanding; }
 
@@ -66,7 +69,6 @@ class RowAssignment {
     Queue own;                    // that it alone holds, then others; each rising
     Queue others;                 // that it holds, and are another's own; falling
     std::vector<uint64_t> again;  // that a store was asked for, and is no more
-    std::set<uint64_t> asked;     // for
   };
   struct Store {
     bool here = false;
@@ -80,15 +82,21 @@ class RowAssignment {
   bool waits(uint32_t store, uint64_t number) const {  // to be asked of it
     return !rows_[number] && askers_[number][0] == kNobody && can(store, number);
   }
+  bool is_asked(uint32_t store, uint64_t number) const {
+    return std::ranges::find(askers_[number], store) != askers_[number].end();
+  }
   void ask(uint32_t store, uint64_t number);
   bool release(uint32_t store, uint64_t number);
   void open_again(uint64_t number);
   void give_up(uint32_t store);
+  void changed_for_holders(uint64_t number);
   void take_from(Queue& queue, uint32_t store, size_t most, std::vector<uint64_t>& numbers);
   std::vector<Share> take(uint32_t store, size_t most, bool own_alone);
+  std::map<uint32_t, std::vector<uint64_t>> asked_of_others(uint32_t store, uint32_t run) const;
 
   const Manifest& manifest_;
   std::vector<Store> stores_;
+  std::set<uint32_t> changed_;
   std::vector<bool> rows_;
   std::vector<Askers> askers_;
   std::set<uint64_t> dropped_;                      // taken back, and asked of nobody

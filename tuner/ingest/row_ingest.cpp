@@ -22,9 +22,11 @@ RowIngest::RowIngest(IngestRules rules, Manifest manifest, std::vector<std::stri
     : RowIngest(std::move(rules)) {
   manifest_ = std::make_unique<Manifest>(std::move(manifest));
   assignment_ = std::make_unique<RowAssignment>(*manifest_, stores);
+  numbered_ = stores;
   for (uint32_t s = 0; s < stores.size(); ++s) {
     stores_[stores[s]].number = s;
     stores_[stores[s]].counted = now;
+    away_.insert(stores[s]);
   }
   reported_.resize(manifest_->runs() + 1);
 }
@@ -52,16 +54,6 @@ RowIngest::Actions RowIngest::begin(std::span<const uint64_t> durable,
   return a;
 }
 
-std::vector<std::string> RowIngest::stores() const {
-  std::map<uint32_t, std::string> names;
-  for (const auto& [name, store] : stores_) {
-    if (store.number) names.emplace(*store.number, name);
-  }
-  std::vector<std::string> all;
-  for (auto& [number, name] : names) all.push_back(name);
-  return all;
-}
-
 RowIngest::Actions RowIngest::arrive(Time now, const std::string& name) {
   Actions a;
   now_ = now;
@@ -71,13 +63,14 @@ RowIngest::Actions RowIngest::arrive(Time now, const std::string& name) {
   }
   Store& store = stores_[name];
   if (over_ || store.lost) return a;
+  away_.erase(name);
+  listing_.insert(name);
   ++store.session;
   store.portion = rules_.portion;
   store.portion_at.reset();
   store.here = true;
   store.ready = false;
-  store.claims.clear();
-  store.names.clear();
+  store.claims = std::make_shared<PhotoClaims>();  // others may hold on to what it said before
   store.sample.clear();
   store.received.clear();
   store.pieces.clear();
@@ -92,15 +85,17 @@ RowIngest::Actions RowIngest::leave(Time now, const std::string& name) {
   if (it == stores_.end() || !it->second.here) return a;
   Store& store = it->second;
   store.here = store.ready = false;
+  listing_.erase(name);
   store.away = Time(0);
   store.counted = now;
   if (!store.number) {  // its inventory does not count yet
     stores_.erase(it);
     return a;
   }
+  if (!store.lost) away_.insert(name);
   assignment_->leave(*store.number);
   if (audit_) audit_->leave(*store.number);
-  ask_all(a);
+  ask_changed(a);
   report_complete(a);
   return a;
 }
@@ -113,12 +108,13 @@ RowIngest::Actions RowIngest::message(Time now, const std::string& name, wire::F
   Store& store = it->second;
   if (m.has_inventory() && m.inventory().job() == rules_.job.job()) {
     inventory(now, store, m.inventory(), a);
+    if (store.ready) listing_.erase(name);
     if (!a.end_session && store.ready && store.number) {
       if (!assignment_->is_here(*store.number))
         a.inventories.push_back(
             {name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
       assignment_->arrive(*store.number);
-      ask_all(a);
+      ask_changed(a);
       report_complete(a);
     }
   } else if (m.has_rows() && m.rows().job() == rules_.job.job() && store.ready && begun_) {
@@ -154,30 +150,28 @@ void RowIngest::inventory(Time, Store& store, const wire::Inventory& m, Actions&
     }
     store.sample = m.sample();
   }
-  const size_t names = store.names.size() + static_cast<size_t>(m.names_size());
-  if (store.claims.size() + n > rules_.most_photos ||
-      names > static_cast<size_t>(limits::kClasses)) {
+  PhotoClaims& claims = *store.claims;
+  const size_t names = claims.names().size() + static_cast<size_t>(m.names_size());
+  if (claims.size() + n > rules_.most_photos || names > static_cast<size_t>(limits::kClasses)) {
     a.end_session = "an inventory of more than " + std::to_string(rules_.most_photos) +
                     " photos or " + std::to_string(limits::kClasses) + " labels";
     return;
   }
-  store.names.insert(store.names.end(), m.names().begin(), m.names().end());
+  for (const std::string& name : m.names()) claims.add_name(name);
   for (size_t i = 0; i < n; ++i) {
-    PhotoClaim claim;
-    std::memcpy(claim.digest.data(), m.digests().data() + i * kDigest, kDigest);
+    Digest digest;
+    std::memcpy(digest.data(), m.digests().data() + i * kDigest, kDigest);
     const uint32_t label = m.labels(static_cast<int>(i));
     const auto source = static_cast<uint8_t>(m.sources()[i]);
-    const bool rising = store.claims.empty() || store.claims.back().digest < claim.digest;
-    if (label > store.names.size() || !rising ||
+    const bool rising = claims.size() == 0 || claims.photos()->back() < digest;
+    if (label > claims.names().size() || !rising ||
         source < static_cast<uint8_t>(LabelSource::kModel) ||
         source > static_cast<uint8_t>(LabelSource::kHuman)) {
       a.end_session = "an inventory out of order, or with an unknown label or source";
       return;
     }
-    if (label > 0) claim.label = store.names[label - 1];
-    if (m.paths_size() > 0) claim.path = m.paths(static_cast<int>(i));
-    claim.source = static_cast<LabelSource>(source);
-    store.claims.push_back(std::move(claim));
+    claims.add(digest, label, static_cast<LabelSource>(source),
+               m.paths_size() > 0 ? std::string_view(m.paths(static_cast<int>(i))) : "");
   }
   store.ready = m.last();
   store.photo_bytes = m.photo_bytes();
@@ -186,7 +180,7 @@ void RowIngest::inventory(Time, Store& store, const wire::Inventory& m, Actions&
   for (const wire::Unreadable& u : m.unreadable_files()) {
     store.unreadable_files.push_back({.path = u.path(), .why = u.reason()});
   }
-  if (store.ready && manifest_) store.asked.assign(manifest_->size(), false);
+  if (store.ready) store.asked.assign(claims.size(), false);
 }
 
 std::vector<std::string> RowIngest::ready() const {
@@ -200,7 +194,7 @@ std::vector<std::string> RowIngest::ready() const {
 RowIngest::Actions RowIngest::count_in(std::span<const std::string> names) {
   Actions a;
   if (over_ || manifest_ || names.empty()) throw Error("row ingest: no stores to count in");
-  std::vector<std::vector<PhotoClaim>> claims;
+  std::vector<SharedClaims> claims;
   for (uint32_t s = 0; s < names.size(); ++s) {
     Store& store = stores_.at(names[s]);
     if (!store.ready) throw Error("row ingest: store ", names[s], " has not said what it holds");
@@ -209,11 +203,10 @@ RowIngest::Actions RowIngest::count_in(std::span<const std::string> names) {
   }
   std::erase_if(stores_, [](const auto& entry) { return !entry.second.number; });
   manifest_ = std::make_unique<Manifest>(claims, rules_.manifest);
-  assignment_ = std::make_unique<RowAssignment>(
-      *manifest_, std::vector<std::string>(names.begin(), names.end()));
+  numbered_.assign(names.begin(), names.end());
+  assignment_ = std::make_unique<RowAssignment>(*manifest_, numbered_);
   reported_.resize(manifest_->runs() + 1);
   for (auto& [name, store] : stores_) {
-    store.asked.assign(manifest_->size(), false);
     assignment_->arrive(*store.number);
     a.inventories.push_back({name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
   }
@@ -240,15 +233,29 @@ void RowIngest::name_conflicts(Actions& a) const {
   }
 }
 
-// Stores that were not asked yet are first asked for their own. Again while a store finds that it
-// lost a photo, which another may have then.
 void RowIngest::ask_all(Actions& a) {
-  for (bool again = begun_; again;) {
-    again = false;
+  if (!begun_) return;
+  (void)assignment_->take_changed();
+  ask_these(numbered_, a);
+}
+
+// Of very many stores, few have other things to do than before.
+void RowIngest::ask_changed(Actions& a) {
+  if (!begun_) return;
+  std::vector<std::string> names;
+  for (const uint32_t store : assignment_->take_changed()) names.push_back(numbered_[store]);
+  ask_these(std::move(names), a);
+}
+
+// Those that were not asked yet are first asked for their own. Again while a store finds that it
+// lost a photo, which another may have then.
+void RowIngest::ask_these(std::vector<std::string> names, Actions& a) {
+  for (bool gone = true; std::exchange(gone, false); names = numbered_) {
     for (const bool first : {true, false}) {
-      for (auto& [name, store] : stores_) {
+      for (const std::string& name : names) {
+        Store& store = stores_.at(name);
         if (!store.ready || store.lost || (first && store.portion_at)) continue;
-        if (ask(name, store, first, a)) again = true;
+        if (ask(name, store, first, a)) gone = true;
       }
     }
   }
@@ -267,7 +274,7 @@ void RowIngest::adapt_portion(Store& store) const {
 
 // Rows that travel for nothing must not be so many that they take longer than they save.
 size_t RowIngest::second_of(const Store& store) const {
-  const uint64_t photos = std::max<uint64_t>(1, store.claims.size());
+  const uint64_t photos = std::max<uint64_t>(1, store.claims->size());
   const uint64_t row = row_bytes(1) > 0 ? row_bytes(1) : store.photo_bytes / photos;
   return std::clamp<size_t>(kSecondBytes / std::max<uint64_t>(1, row), 1, kSecond);
 }
@@ -293,21 +300,28 @@ bool RowIngest::ask(const std::string& name, Store& store, bool own, Actions& a)
   return gone;
 }
 
+std::optional<size_t> RowIngest::place_of(const Store& store, uint64_t number) const {
+  const Digest& digest = manifest_->entry(number).digest;
+  const std::vector<Digest>& photos = *store.claims->photos();
+  const auto at = std::ranges::lower_bound(photos, digest);
+  if (at == photos.end() || *at != digest) return std::nullopt;
+  return static_cast<size_t>(at - photos.begin());
+}
+
 // True when it has some of them no more.
 bool RowIngest::want(const std::string& name, Store& store, uint32_t run,
                      const std::vector<uint64_t>& photos, Actions& a) {
   std::vector<uint64_t> numbers, places;
   for (const uint64_t photo : photos) {
-    const Digest& digest = manifest_->entry(photo).digest;
-    const auto at = std::ranges::lower_bound(store.claims, digest, {}, &PhotoClaim::digest);
-    if (at == store.claims.end() || at->digest != digest) {
+    const std::optional<size_t> place = place_of(store, photo);
+    if (!place) {
       assignment_->cannot_read(photo, *store.number, "the photo is gone from store " + name);
       if (audit_) audit_->leave(*store.number, photo);
       continue;
     }
-    store.asked[photo] = true;
+    store.asked[*place] = true;
     numbers.push_back(photo);
-    places.push_back(static_cast<uint64_t>(at - store.claims.begin()));
+    places.push_back(*place);
   }
   if (numbers.empty()) return !photos.empty();
   wire::Wanted& w = *a.send.emplace_back(name, wire::ToStore()).second.mutable_wanted();
@@ -363,6 +377,8 @@ void RowIngest::run_done(const Store& store, const wire::RunDone& done, Actions&
 void RowIngest::lose(const std::string& name, Store& store, const std::string& why, Actions& a) {
   store.lost = true;
   store.ready = false;
+  away_.erase(name);
+  listing_.erase(name);
   a.notes.push_back("store " + name + " is lost for this job: " + why);
   if (!store.number) {
     a.failed = "store " + name + " cannot take part: " + why;
@@ -387,16 +403,16 @@ void RowIngest::lose(const std::string& name, Store& store, const std::string& w
     return;
   }
   if (missing > 0) a.notes.push_back(std::to_string(missing) + " photos are missing");
-  ask_all(a);
+  ask_changed(a);
   report_complete(a);
 }
 
 RowIngest::Actions RowIngest::tick(Time now) {
   Actions a;
   now_ = now;
-  for (auto& [name, store] : stores_) {
+  for (const std::string& name : std::vector(away_.begin(), away_.end())) {
     if (over_) break;
-    if (!store.number || store.here || store.lost) continue;
+    Store& store = stores_.at(name);
     store.away += std::min(now - store.counted, kStep);
     store.counted = now;
     if (store.away < rules_.lost_after) continue;
@@ -416,10 +432,9 @@ RowIngest::Actions RowIngest::tick(Time now) {
 
 RowIngest::Time RowIngest::next() const {
   Time next = Time::max();
-  for (const auto& [name, store] : stores_) {
-    if (store.number && !store.here && !store.lost) {
-      next = std::min(next, store.counted + std::min(kStep, rules_.lost_after - store.away));
-    }
+  for (const std::string& name : away_) {
+    const Store& store = stores_.at(name);
+    next = std::min(next, store.counted + std::min(kStep, rules_.lost_after - store.away));
   }
   if (audit_since_ && !over_) next = std::min(next, *audit_since_ + kAuditPatience);
   return next;

@@ -70,7 +70,7 @@ class RowIngest {
   // What a store says it has, once it is counted in.
   struct Inventory {
     std::string store;
-    std::vector<PhotoClaim> photos;
+    SharedClaims photos = std::make_shared<const PhotoClaims>();
     uint64_t bytes = 0;         // of their files
     std::string sample = {};    // rows of the job's sample
     double bf16_gain = 0;       // times as fast as in f32; 0: it was not asked
@@ -109,6 +109,7 @@ class RowIngest {
   // The stores that have said what they hold, before there is a manifest; and the manifest of what
   // these of them hold. Any other comes too late for this job.
   std::vector<std::string> ready() const;
+  size_t listing() const { return listing_.size(); }  // are here, and have not
   Actions count_in(std::span<const std::string> stores);
 
   Actions arrive(Time now, const std::string& store);
@@ -121,7 +122,7 @@ class RowIngest {
   bool has_manifest() const { return manifest_ != nullptr; }
   const Manifest& manifest() const { return *manifest_; }
   const RowAssignment& assignment() const { return *assignment_; }
-  std::vector<std::string> stores() const;  // of the manifest, in its order
+  const std::vector<std::string>& stores() const { return numbered_; }  // as in the manifest
   // Photos of a run without a row: nobody could read them, or who could is lost.
   std::vector<uint64_t> absent(uint32_t run) const;
   // Files of the stores that are no whole photos, and so are in no inventory.
@@ -136,14 +137,13 @@ class RowIngest {
     uint64_t session = 0;            // counts its sessions; 0: none yet
     bool here = false, ready = false;
     uint64_t photo_bytes = 0, unreadable = 0;
-    std::vector<UnreadablePhoto> unreadable_files;  // the first ones
-    std::vector<PhotoClaim> claims;  // of an inventory under way, then sorted and whole
-    std::string sample;              // rows of the job's
+    std::vector<UnreadablePhoto> unreadable_files;                          // the first ones
+    std::shared_ptr<PhotoClaims> claims = std::make_shared<PhotoClaims>();  // whole when `ready`
+    std::string sample;                                                     // rows of the job's
     double bf16_gain = 0;
-    std::vector<std::string> names;
-    std::vector<bool> asked;                // and not answered: by manifest number, in this session
-    size_t portion = 0;                     // that it is asked for
-    std::optional<Time> portion_at;         // when it was asked last
+    std::vector<bool> asked;         // and not answered: by place in `claims`, in this session
+    size_t portion = 0;              // that it is asked for
+    std::optional<Time> portion_at;  // when it was asked last
     std::map<uint32_t, uint64_t> received;  // numbers by run, in this session
     std::string pieces;                     // of a row that has not come whole yet,
     uint64_t piece_of = 0;                  // of this number
@@ -165,6 +165,7 @@ class RowIngest {
   void adapt_portion(Store& store) const;
   size_t second_of(const Store& store) const;
   bool ask(const std::string& name, Store& store, bool own, Actions& a);
+  std::optional<size_t> place_of(const Store& store, uint64_t number) const;  // in its claims
   bool want(const std::string& name, Store& store, uint32_t run,
             const std::vector<uint64_t>& photos, Actions& a);
   void audit_row(const Store& store, uint64_t number, std::string_view row);
@@ -172,6 +173,8 @@ class RowIngest {
   void end_audit(Actions& a);
   void tell_finding(bool last, Actions& a);
   void ask_all(Actions& a);
+  void ask_changed(Actions& a);
+  void ask_these(std::vector<std::string> stores, Actions& a);
   void rows(Store& store, const std::string& name, wire::Rows f, Actions& a);
   size_t pieced_row(const wire::Rows& f) const;
   bool take_piece(Store& store, const std::string& name, uint64_t number, wire::Rows& f,
@@ -190,6 +193,9 @@ class RowIngest {
 
   IngestRules rules_;
   std::map<std::string, Store> stores_;
+  std::vector<std::string> numbered_;  // of the manifest, in its order
+  std::set<std::string> listing_;      // that are here and have not said what they hold
+  std::set<std::string> away_;  // of the manifest's stores those that are neither here nor lost
   std::unique_ptr<Manifest> manifest_;
   std::unique_ptr<RowAssignment> assignment_;
   std::unique_ptr<FeatureAudit> audit_;  // null: there is none

@@ -80,8 +80,11 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
   std::set<uint64_t> unreadable;
   for (const wire::Unreadable& u : f.unreadable()) unreadable.insert(u.number());
   bool fits = numbers.ok() && f.run() <= manifest_->runs();
+  std::vector<size_t> places;
   for (size_t i = 0; fits && i < numbers->size(); ++i) {
-    fits = store.asked[(*numbers)[i]] && manifest_->entry((*numbers)[i]).run == f.run();
+    const std::optional<size_t> place = place_of(store, (*numbers)[i]);
+    fits = place && store.asked[*place] && manifest_->entry((*numbers)[i]).run == f.run();
+    if (fits) places.push_back(*place);
   }
   for (uint64_t u : unreadable) fits = fits && std::ranges::binary_search(*numbers, u);
   const size_t n = fits ? numbers->size() - unreadable.size() : 0;
@@ -98,12 +101,11 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
   if (piece && !take_piece(store, name, numbers->front(), f, a)) return;
   const std::vector<size_t> sizes = lengths(f, n).value();
   store.received[f.run()] += numbers->size();
-  for (const uint64_t number : *numbers) store.asked[number] = false;
+  for (const size_t place : places) store.asked[place] = false;
   const auto message = std::make_shared<const wire::Rows>(std::move(f));
   Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message, name});
   std::string_view bytes = message->rows();
   size_t row = 0;
-  bool any_refused = false;
   for (uint64_t number : *numbers) {
     if (unreadable.contains(number)) continue;
     const size_t size = sizes[row++];
@@ -115,11 +117,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
       assignment_->take_back(number, *store.number);
       continue;
     }
-    if (refuse_row(name, store, number, mine, a)) {
-      any_refused = true;
-    } else {
-      rows.rows.emplace_back(number, mine);
-    }
+    if (!refuse_row(name, store, number, mine, a)) rows.rows.emplace_back(number, mine);
   }
   Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
   for (const auto& [number, row_of_it] : rows.rows) {
@@ -128,7 +126,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
   }
   for (const wire::Unreadable& u : message->unreadable()) cannot_read(store, name, u, a);
   tell_finding(false, a);
-  if (!unreadable.empty() || any_refused) ask_all(a);
+  ask_changed(a);
   report_complete(a);
 }
 
@@ -157,7 +155,7 @@ RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> b
     ack.set_run(p.run);
     ack.set_chunk(p.chunk);
   }
-  ask_all(a);
+  ask_changed(a);
   report_complete(a);
   return a;
 }

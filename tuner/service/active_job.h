@@ -62,6 +62,7 @@ struct ActiveJob {
   std::chrono::nanoseconds again_at{0};
 
   StoreWait wait;                                 // in kWaiting
+  std::chrono::nanoseconds choose_at{0};          // while stores list their photos
   MixedNumerics numerics;                         // of its stores
   std::map<std::string, uint64_t> asked;          // stores here: the serial of the last Job
   std::string records = {};                       // RowRequest's

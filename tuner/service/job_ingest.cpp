@@ -119,7 +119,7 @@ void JobIngest::sink_opened(const ActivePtr& job, const std::vector<uint64_t>& d
 // Why the store cannot be counted in; "" when it is.
 std::string JobIngest::admit(const ActivePtr& job, const RowIngest::Inventory& i) {
   StoreRecord& store = ports_.stores.record(i.store);
-  store.photos = i.photos.size();
+  store.photos = i.photos->size();
   ports_.stores.keep(store);
   const MixedNumerics::Verdict v = job->numerics.admit(i.store, store.numerics, i.sample);
   if (!v.note.empty()) ports_.records.note(job->id, v.note);
@@ -147,8 +147,11 @@ void JobIngest::apply(const ActivePtr& job, const std::string& store, RowIngest:
     }
     i.sample.clear();
     i.numerics = ports_.stores.record(i.store).numerics;
-    ports_.holders.set(i.store, i.photos);
-    std::erase_if(i.photos, [&](const PhotoClaim& p) { return ports_.trash.hides(p.digest); });
+    ports_.holders.set(i.store, i.photos->photos());
+    const auto hidden = [&](const Digest& photo) { return ports_.trash.hides(photo); };
+    if (std::ranges::any_of(*i.photos->photos(), hidden)) {
+      i.photos = std::make_shared<const PhotoClaims>(i.photos->without(hidden));
+    }
     job->inventories.push_back(std::move(i));
   }
   for (auto& rows : a.keep) job->rows.push_back(std::move(rows));
@@ -232,8 +235,19 @@ void JobIngest::keep_rows(const ActivePtr& job) {
                        });
 }
 
+// While very many stores say what they hold, not each of them changes anything.
+bool JobIngest::may_choose(const ActivePtr& job) const {
+  const size_t listing = job->ingest->listing(), number = job->spec.stores.number;
+  const bool enough = number > 0 && job->asked.size() >= listing + number;
+  const bool at_once = listing == 0 || enough || ports_.records.job(job->id).start_now;
+  if (!at_once && now() < job->choose_at) return false;
+  job->choose_at = now() + kLook;
+  return true;
+}
+
 void JobIngest::choose(const ActivePtr& job) {
   if (job->over || job->phase != JobPhase::kWaiting) return;
+  if (!may_choose(job)) return;
   const auto timeout =
       std::chrono::duration_cast<Time>(std::chrono::duration<double>(job->spec.store_timeout));
   StoreChoice choice =

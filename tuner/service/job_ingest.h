@@ -72,6 +72,7 @@ class JobIngest {
  private:
   Time now() const { return ports_.clock.monotonic(); }
   void arrive(const ActivePtr& job, const std::string& store);
+  bool may_choose(const ActivePtr& job) const;
   std::string admit(const ActivePtr& job, const RowIngest::Inventory& inventory);
   void open_sink(const ActivePtr& job);
   void distrust(uint64_t job, const RowIngest::WrongRows& wrong);

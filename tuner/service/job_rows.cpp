@@ -67,7 +67,7 @@ std::string larger_than_photos(const JobSpec& spec, size_t row_bytes,
                                const std::vector<RowIngest::Inventory>& inventories) {
   uint64_t photos = 0, bytes = 0;
   for (const RowIngest::Inventory& i : inventories) {
-    photos += i.photos.size();
+    photos += i.photos->size();
     bytes += i.bytes;
   }
   if (photos == 0 || spec.kind != JobKind::kFinetune || spec.mode != JobMode::kNdpipe) return "";

@@ -15,7 +15,9 @@ using namespace ndp;
 class PhotoHolders {
  public:
   // All that the store holds, in place of what it held before.
-  void set(const std::string& store, std::span<const PhotoClaim> photos);
+  void set(const std::string& store, PhotoClaims::Photos photos) {
+    photos_[store] = std::move(photos);
+  }
   // Of an earlier life of this process: what counts of stores that have said nothing since.
   void recall(const SavedManifest& kept);
   void forget(const std::string& store) { photos_.erase(store); }
@@ -26,7 +28,7 @@ class PhotoHolders {
   std::span<const Digest> photos_of(const std::string& store) const;
 
  private:
-  std::map<std::string, std::vector<Digest>> photos_;  // rising
+  std::map<std::string, PhotoClaims::Photos> photos_;  // rising
 };
 
 }  // namespace ndtrain::tuner

@@ -133,10 +133,11 @@ void UploadIngest::judge(const std::map<Digest, std::set<std::string>>& recorded
     if ((!is_statement(line.upload) && !again) || stores == recorded.end()) continue;
     const bool here = taken.contains(photo) || ports_.holders.holds(batch.store, photo) ||
                       stores->second.contains(batch.store);
-    const bool elsewhere =
-        !stores->second.empty() || ports_.holders.held_elsewhere(batch.store, photo);
+    const auto elsewhere = [&] {
+      return !stores->second.empty() || ports_.holders.held_elsewhere(batch.store, photo);
+    };
     AuditLine a = audit_of(batch.store, line.upload);
-    if (here || !elsewhere) {
+    if (here || !elsewhere()) {
       audit.push_back(std::move(a));
       continue;
     }

@@ -89,17 +89,17 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
 }
 
 Status LabelSink::inventory(const RowIngest::Inventory& inventory) {
-  const std::vector<PhotoClaim>& photos = inventory.photos;
+  const PhotoClaims& photos = *inventory.photos;
   photos_.reserve(photos_.size() + photos.size());
   for (size_t begin = 0; begin < photos.size(); begin += kAtOnce) {
     const size_t end = std::min(begin + kAtOnce, photos.size());
     std::vector<PhotoPlace> places;
     for (size_t i = begin; i < end; ++i) {
-      places.push_back({join(inventory.store, photos[i].path), photos[i].digest});
+      places.push_back({join(inventory.store, photos.path(i)), photos.digest(i)});
     }
     const Result<std::vector<int64_t>> ids = db_.add_photos(collection_, places);
     if (!ids.ok()) return ids.status();
-    for (size_t i = begin; i < end; ++i) photos_[photos[i].digest] = (*ids)[i - begin];
+    for (size_t i = begin; i < end; ++i) photos_[photos.digest(i)] = (*ids)[i - begin];
   }
   return {};
 }

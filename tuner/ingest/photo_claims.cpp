@@ -1,0 +1,50 @@
+#include "tuner/ingest/photo_claims.h"
+
+#include <algorithm>
+#include <map>
+
+namespace ndtrain::tuner {
+
+PhotoClaims::PhotoClaims(std::span<const PhotoClaim> claims) {
+  std::vector<const PhotoClaim*> sorted;
+  for (const PhotoClaim& c : claims) sorted.push_back(&c);
+  std::ranges::stable_sort(sorted, {}, &PhotoClaim::digest);
+  std::map<std::string, uint32_t> numbers;
+  for (const PhotoClaim* c : sorted) {
+    uint32_t label = 0;
+    if (!c->label.empty()) {
+      label = numbers.emplace(c->label, static_cast<uint32_t>(numbers.size() + 1)).first->second;
+      if (label > names_.size()) add_name(c->label);
+    }
+    add(c->digest, label, c->source, c->path, c->time);
+  }
+}
+
+std::string_view PhotoClaims::path(size_t i) const {
+  if (path_ends_.empty()) return {};
+  const uint64_t begin = i == 0 ? 0 : path_ends_[i - 1];
+  return std::string_view(paths_).substr(begin, path_ends_[i] - begin);
+}
+
+void PhotoClaims::add(const Digest& photo, uint32_t label, LabelSource source,
+                      std::string_view path, int64_t time) {
+  if (time != 0 && times_.empty()) times_.resize(size());
+  if (time != 0 || !times_.empty()) times_.push_back(time);
+  if (!path.empty() && path_ends_.empty()) path_ends_.resize(size());
+  photos_->push_back(photo);
+  labels_.push_back(label);
+  sources_.push_back(source);
+  paths_ += path;
+  if (!path.empty() || !path_ends_.empty()) path_ends_.push_back(paths_.size());
+}
+
+PhotoClaims PhotoClaims::without(const std::function<bool(const Digest&)>& photos) const {
+  PhotoClaims rest;
+  rest.names_ = names_;
+  for (size_t i = 0; i < size(); ++i) {
+    if (!photos(digest(i))) rest.add(digest(i), label(i), source(i), path(i), time(i));
+  }
+  return rest;
+}
+
+}  // namespace ndtrain::tuner

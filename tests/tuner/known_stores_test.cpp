@@ -29,6 +29,30 @@ TEST(KnownStores, AreKnownAgainWithWhatTheySaidUntilTheyAreForgotten) {
   EXPECT_EQ(KnownStores(fs, "state").all().size(), 1U);
 }
 
+TEST(KnownStores, WhatIsNotedOfManyIsWrittenOnce) {
+  MemoryFs fs;
+  fs.make_directories("state").or_throw();
+  KnownStores stores(fs, "state");
+  stores.note("attic", {.photos = 1});
+  stores.note("barn", {.photos = 2});
+  EXPECT_TRUE(stores.noted());
+  EXPECT_EQ(stores.all().at("barn").photos, 2U);
+  EXPECT_TRUE(KnownStores(fs, "state").all().empty());
+  fs.set_capacity(0);
+  EXPECT_FALSE(stores.write().ok());
+  EXPECT_TRUE(stores.noted()) << "it is tried again";
+  fs.set_capacity(1 << 20);
+  stores.write().or_throw();
+  EXPECT_FALSE(stores.noted());
+  EXPECT_EQ(KnownStores(fs, "state").all().size(), 2U);
+  stores.note("attic", {.photos = 1});
+  EXPECT_FALSE(stores.noted()) << "it is known as that";
+  stores.note("attic", {.photos = 3});
+  stores.put("barn", {.drained = true}).or_throw();
+  EXPECT_EQ(KnownStores(fs, "state").all().at("attic").photos, 3U)
+      << "with what is durable at once";
+}
+
 TEST(KnownStores, ThoseThatAnOlderVersionHadDrainedStayDrained) {
   MemoryFs fs;
   fs.make_directories("state").or_throw();

@@ -70,6 +70,8 @@ TEST_F(LinkProbesTest, MeasureBothDirectionsAndKeepThemWithTheTime) {
   EXPECT_NEAR(link.down, 2e6, 2e4);
   EXPECT_NEAR(link.round_trip_s, 2e-3, 1e-5);
   EXPECT_EQ(link.measured, clock_.unix_seconds());
+  clock_.advance(seconds(1));
+  service_.tick();
   EXPECT_EQ(KnownStores(fs_, "state").all().at("attic").link, link);
 }
 

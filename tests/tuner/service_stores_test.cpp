@@ -295,6 +295,7 @@ TEST_F(JobStores, ADeterministicJobIsNotHurried) {
 }
 
 TEST_F(JobStores, ATunerThatStartsAgainWaitsForTheStoresItHasMet) {
+  wait(1);  // what is new of stores is written once a second
   TunerService next({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
                     state_.next_term(1).or_throw());
   ASSERT_EQ(next.stores().size(), 3U);

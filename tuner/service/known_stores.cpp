@@ -68,7 +68,7 @@ KnownStores::KnownStores(Fs& fs, std::string directory)
 
 Status KnownStores::put(const std::string& name, const KnownStore& store) {
   const auto it = stores_.find(name);
-  if (it != stores_.end() && it->second == store) return {};
+  if (it != stores_.end() && it->second == store) return write();
   std::map<std::string, KnownStore> stores = stores_;
   stores[name] = store;
   return keep(std::move(stores));
@@ -78,6 +78,15 @@ Status KnownStores::forget(const std::string& name) {
   std::map<std::string, KnownStore> stores = stores_;
   return stores.erase(name) == 0 ? Status() : keep(std::move(stores));
 }
+
+void KnownStores::note(const std::string& name, const KnownStore& store) {
+  const auto [known, is_new] = stores_.try_emplace(name);
+  if (!is_new && known->second == store) return;
+  known->second = store;
+  noted_ = true;
+}
+
+Status KnownStores::write() { return noted_ ? keep(stores_) : Status(); }
 
 Status KnownStores::keep(std::map<std::string, KnownStore> stores) {
   Json json = {{"format", kFormat}, {"stores", Json::object()}};
@@ -92,6 +101,7 @@ Status KnownStores::keep(std::map<std::string, KnownStore> stores) {
   }
   if (const Status s = publish(fs_, path_, checksummed(std::move(json))); !s.ok()) return s;
   stores_ = std::move(stores);
+  noted_ = false;
   return {};
 }
 

@@ -50,6 +50,11 @@ class KnownStores {
   // Durable on return, or as it was.
   Status put(const std::string& name, const KnownStore& store);
   Status forget(const std::string& name);
+  // Durable with whatever is next, or by write(): the file has all stores in it, so that of very
+  // many which come at once not each can have it written.
+  void note(const std::string& name, const KnownStore& store);
+  bool noted() const { return noted_; }  // and not durable yet
+  Status write();
 
  private:
   Status keep(std::map<std::string, KnownStore> stores);
@@ -57,6 +62,7 @@ class KnownStores {
   Fs& fs_;
   const std::string path_, older_;
   std::map<std::string, KnownStore> stores_;
+  bool noted_ = false;
 };
 
 }  // namespace ndtrain::tuner

@@ -17,7 +17,7 @@ void LinkProbes::pump() {
     silent_.insert(probing_->store);
     probing_.reset();
   }
-  if (probing_ || !ports_.idle()) return;
+  if (probing_ || now() < look_at_ || !ports_.idle()) return;
   const int64_t since = ports_.clock.unix_seconds() - std::chrono::seconds(kGood).count();
   for (const auto& [name, store] : ports_.stores.all()) {
     if (!store.here || !store.takes_probes || silent_.contains(name)) continue;
@@ -25,6 +25,7 @@ void LinkProbes::pump() {
     probing_ = Probing{.store = name};
     return ask();
   }
+  look_at_ = now() + kLook;
 }
 
 LinkProbes::Time LinkProbes::next() const {

@@ -23,6 +23,7 @@ class LinkProbes {
   static constexpr std::chrono::hours kGood{24};
   static constexpr std::chrono::milliseconds kLong{100};  // enough of a measurement
   static constexpr std::chrono::seconds kPatience{60};    // with one answer
+  static constexpr std::chrono::seconds kLook{10};        // for links that were measured long ago
   static constexpr int kRoundTrips = 3;                   // of which the shortest counts
   static constexpr size_t kFirst = size_t{64} << 10, kMost = wire::kProbeBytes;
 
@@ -35,6 +36,7 @@ class LinkProbes {
 
   // One that nobody waits for is left alone.
   void answer(const std::string& store, const wire::Probe& probe);
+  void arrived() { look_at_ = Time(0); }
   void left(const std::string& store);
 
   void pump();
@@ -58,6 +60,7 @@ class LinkProbes {
   const Ports ports_;
   uint64_t numbers_ = 0;
   std::optional<Probing> probing_;
+  Time look_at_{0};               // at all stores, when there was nothing to do
   std::set<std::string> silent_;  // in this session
 };
 

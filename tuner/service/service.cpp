@@ -115,6 +115,7 @@ void TunerService::arrived(const wire::Hello& hello) {
   trash_.greet(hello);
   models_.publish_to(hello.store());
   runner_.ingest().arrive(hello.store());
+  probes_.arrived();
 }
 
 void TunerService::left(const std::string& store, const std::string& reason) {
@@ -182,6 +183,7 @@ int64_t TunerService::room() const {
 }
 
 void TunerService::stop() {
+  stores_.write();
   tasks_.stop();
   trash_.stop();
   deletions_.stop();

@@ -95,6 +95,7 @@ class TunerService final : StoreEvents {
   uint64_t submit(const JobSpec& spec, const Notes& notes = {}) {
     queue_.check(spec);
     models_.submitted(spec);
+    stores_.write();  // a job waits for those that are known
     return queue_.submit(spec, notes);
   }
   void check(const JobSpec& spec) const { queue_.check(spec); }  // submit() would take it

@@ -17,6 +17,10 @@ using namespace ndp;
 
 namespace {
 
+// Turns may be much shorter, and stores many.
+constexpr StoreRegistry::Time kCount = std::chrono::milliseconds(100);
+constexpr StoreRegistry::Time kWrite = std::chrono::seconds(1);
+
 KnownStore as_known(const StoreRecord& s) {
   return {.photos = s.photos,
           .last_seen = s.last_seen,
@@ -76,6 +80,9 @@ void StoreRegistry::handle(LinkEvent<wire::FromStore> event) {
 
 void StoreRegistry::tick() {
   apply(sessions_.tick(now()));
+  if (known_.noted() && now() >= write_at_) write();
+  if (now() < count_at_) return;
+  count_at_ = now() + kCount;
   for (auto& [name, store] : stores_) {
     const Time since = now() - store.counted;
     store.counted = now();
@@ -163,18 +170,32 @@ void StoreRegistry::keep(const StoreRecord& s) {
   const auto it = known_.all().find(s.name);
   const bool known = it != known_.all().end();
   const bool same = known && it->second.photos == s.photos && it->second.collection == s.collection;
-  if (same && s.here) return;
-  const Status kept = known_.put(s.name, as_known(s));
-  if (kept.ok() || known) return;
-  log::warn("store {} will not be known after a restart of this Tuner: {}", s.name, kept.message());
+  if (!same || !s.here) note(s);
+}
+
+void StoreRegistry::note(const StoreRecord& s) {
+  known_.note(s.name, as_known(s));
+  if (now() >= write_at_) write();
+}
+
+void StoreRegistry::write() {
+  write_at_ = now() + kWrite;
+  const Status s = known_.write();
+  if (!s.ok() && !std::exchange(unwritten_, true)) {
+    log::warn("what is new of stores will not be known after a restart of this Tuner: {}",
+              s.message());
+  }
+  if (s.ok()) unwritten_ = false;
+}
+
+StoreRegistry::Time StoreRegistry::next() const {
+  return known_.noted() ? std::min(sessions_.next(), write_at_) : sessions_.next();
 }
 
 void StoreRegistry::measured(const std::string& name, const LinkSpeed& link) {
   StoreRecord& store = stores_[name];
   store.link = link;
-  if (const Status s = known_.put(name, as_known(store)); !s.ok()) {
-    log::warn("what the link to store {} carries is not kept: {}", name, s.message());
-  }
+  note(store);
 }
 
 StoreRecord& StoreRegistry::met(const std::string& name) {

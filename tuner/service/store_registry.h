@@ -1,6 +1,6 @@
 // The stores that a Tuner knows, and its sessions with them: who is here, for how long others have
-// been away, what is sent to whom. What makes a store known is durable before it counts. One
-// thread, the service's.
+// been away, what is sent to whom. What makes a store known is durable a second later at most, and
+// before the next job is taken. One thread, the service's.
 #pragma once
 
 #include <chrono>
@@ -84,7 +84,7 @@ class StoreRegistry {
 
   void handle(LinkEvent<wire::FromStore> event);
   void tick();
-  Time next() const { return sessions_.next(); }
+  Time next() const;
 
   // Nothing for a store that is not here.
   void send(const std::string& store, wire::ToStore message);
@@ -99,8 +99,10 @@ class StoreRegistry {
   std::map<std::string, StoreRecord>& all() { return stores_; }
   const std::map<std::string, StoreRecord>& all() const { return stores_; }
   std::vector<StoreRecord> as_of_now() const;
-  // Over a restart, too. What changes all the time is kept when the store leaves.
+  // Over a restart, too, from a second later or write() on. What changes all the time is kept when
+  // the store leaves.
   void keep(const StoreRecord& store);
+  void write();
 
   void measured(const std::string& store, const LinkSpeed& link);
 
@@ -120,6 +122,7 @@ class StoreRegistry {
   void apply(TunerSessions::Actions actions);
   void arrived(const wire::Hello& hello);
   void left(const std::string& store, const std::string& reason);
+  void note(const StoreRecord& store);
   void send_tokens(const StoreRecord& store);
   StoreRecord& met(const std::string& store);  // throws Error when nobody has
 
@@ -128,7 +131,10 @@ class StoreRegistry {
   StoreEvents& events_;
   KnownStores known_;
   std::map<std::string, StoreRecord> stores_;
-  std::string tokens_;  // "": none were made
+  Time count_at_{0};        // how long stores have been away, when next
+  Time write_at_{0};        // what is known of stores, at the earliest
+  bool unwritten_ = false;  // people were told that it could not be
+  std::string tokens_;      // "": none were made
 };
 
 }  // namespace ndtrain::tuner

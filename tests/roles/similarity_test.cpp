@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <map>
 
 #include "ndp/http/http_client.h"
@@ -148,6 +150,25 @@ TEST_F(SimilarPhotosOfStores, AreThoseOfAllStoresOfTheCollectionInOneOrder) {
   EXPECT_TRUE(by_path["photos"][0].at("photo").is_number());
   EXPECT_EQ(by_path, by_bytes);
   EXPECT_EQ(by_path["photos"][2].at("id"), found["photos"][2].at("id"));
+
+  // One that is deleted is in no answer from then on, and soon in none of a store's.
+  const std::string deleted = found["photos"][2].at("id");
+  const auto names = [&](const nlohmann::json& answer) {
+    return std::ranges::any_of(answer.at("photos"),
+                               [&](const auto& p) { return p.at("id") == deleted; });
+  };
+  const auto since = system_clock().monotonic();
+  (void)read(tuner.remove("/photos/" + deleted));
+  EXPECT_FALSE(names(read(everywhere(asked))));
+  const auto found_by_stores = [&] {
+    return std::ranges::any_of(stores, [&](const auto& s) {
+      return names(read(HttpClient(s.second->http()).post("/neighbours?k=1000", embedding.dump())));
+    });
+  };
+  await([&] { return !found_by_stores(); });
+  const std::chrono::duration<double, std::milli> took = system_clock().monotonic() - since;
+  std::printf("a deleted photo is found by no store after %.0f ms\n", took.count());
+  --total;
 
   // One that has gone is named.
   cellar.reset();

@@ -198,6 +198,7 @@ class SimilarityRoutes {
         }
       }
     }
+    leave_out_deleted(found);
     std::vector<Json> photos;
     for (auto& [id, row] : found) photos.push_back(std::move(row));
     std::ranges::stable_sort(photos, std::greater(),
@@ -210,6 +211,17 @@ class SimilarityRoutes {
                        {"photos", photos},
                        {"searched", searched},
                        {"not_searched", not_asked}});
+  }
+
+  // A store may have said what it found before it heard of them.
+  void leave_out_deleted(std::map<std::string, Json>& found) {
+    (void)with_([&](const TunerService& service) {
+      std::erase_if(found, [&](const auto& row) {
+        const Digest photo = digest_from_hex(row.first);
+        return service.is_deleted(photo) || service.trash().hides(photo);
+      });
+      return HttpResponse();
+    });
   }
 
   // What a store says, as far as it can be read. A photo that several have is one.

@@ -30,6 +30,26 @@ TEST(PhotoClaims, HaveWhatWasSaidInByteOrderOfThePhotos) {
   }
 }
 
+TEST(PhotoClaims, FindAPhotoAmongDigestsThatLieEvenlyOrDoNot) {
+  for (const bool evenly : {true, false}) {
+    std::vector<PhotoClaim> said = claims(0, 300), others = claims(300, 600);
+    if (!evenly) {
+      for (std::vector<PhotoClaim>* some : {&said, &others}) {
+        for (PhotoClaim& c : *some)
+          c.digest[0] = c.digest[1] = static_cast<uint8_t>(c.digest[2] % 3);
+      }
+    }
+    const PhotoClaims all(said);
+    for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all.place_of(all.digest(i)), i);
+    for (const PhotoClaim& c : others) EXPECT_EQ(all.place_of(c.digest), std::nullopt);
+    Digest first{}, last;
+    last.fill(0xff);
+    EXPECT_EQ(all.place_of(first), std::nullopt);
+    EXPECT_EQ(all.place_of(last), std::nullopt);
+  }
+  EXPECT_EQ(PhotoClaims().place_of(Digest{}), std::nullopt);
+}
+
 TEST(PhotoClaims, WithoutSomeHaveTheOthersAsTheyWere) {
   std::vector<PhotoClaim> said = claims(0, 10);
   for (PhotoClaim& c : said) c.path = to_hex(c.digest);

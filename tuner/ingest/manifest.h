@@ -3,13 +3,14 @@
 // that neither where a photo lies nor who answers first changes anything.
 #pragma once
 
+#include <absl/container/inlined_vector.h>
+
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "tuner/ingest/photo_claims.h"
 
 namespace ndtrain::tuner {

@@ -20,6 +20,22 @@ PhotoClaims::PhotoClaims(std::span<const PhotoClaim> claims) {
   }
 }
 
+// Digests lie about evenly, so that one is near where its first bytes say; from there in steps that
+// double, which costs little more than a search of all where they do not.
+std::optional<size_t> PhotoClaims::place_of(const Digest& photo) const {
+  const std::vector<Digest>& all = *photos_;
+  const double share = (photo[0] * 65536.0 + photo[1] * 256.0 + photo[2]) / (1 << 24);
+  size_t low = static_cast<size_t>(share * static_cast<double>(all.size())), high = low;
+  for (size_t step = 1; low > 0 && !(all[low] < photo); step *= 2) low -= std::min(step, low);
+  for (size_t step = 1; high < all.size() && all[high] < photo; step *= 2) {
+    high = std::min(all.size(), high + step);
+  }
+  const auto end = all.begin() + static_cast<int64_t>(std::min(all.size(), high + 1));
+  const auto at = std::lower_bound(all.begin() + static_cast<int64_t>(low), end, photo);
+  if (at == end || *at != photo) return std::nullopt;
+  return static_cast<size_t>(at - all.begin());
+}
+
 std::string_view PhotoClaims::path(size_t i) const {
   if (path_ends_.empty()) return {};
   const uint64_t begin = i == 0 ? 0 : path_ends_[i - 1];

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ class PhotoClaims {
   // In byte order. They may be held on to longer than the rest.
   const Photos& photos() const { return shared_; }
   const Digest& digest(size_t i) const { return (*photos_)[i]; }
+  std::optional<size_t> place_of(const Digest& photo) const;
   // 0: none; else 1 + its place in names().
   uint32_t label(size_t i) const { return labels_[i]; }
   LabelSource source(size_t i) const { return sources_[i]; }

@@ -40,6 +40,7 @@ RowIngest::Actions RowIngest::begin(std::span<const uint64_t> durable,
       assignment_->cannot_read(number, holder, "its run was closed without it");
     }
   }
+  keeping_.resize(manifest_->size());
   begun_ = true;
   if (!rules_.audit.features.empty()) {
     std::vector<bool> wanted(manifest_->size());
@@ -301,11 +302,7 @@ bool RowIngest::ask(const std::string& name, Store& store, bool own, Actions& a)
 }
 
 std::optional<size_t> RowIngest::place_of(const Store& store, uint64_t number) const {
-  const Digest& digest = manifest_->entry(number).digest;
-  const std::vector<Digest>& photos = *store.claims->photos();
-  const auto at = std::ranges::lower_bound(photos, digest);
-  if (at == photos.end() || *at != digest) return std::nullopt;
-  return static_cast<size_t>(at - photos.begin());
+  return store.claims->place_of(manifest_->entry(number).digest);
 }
 
 // True when it has some of them no more.

@@ -201,8 +201,8 @@ class RowIngest {
   std::unique_ptr<FeatureAudit> audit_;  // null: there is none
   std::optional<Time> audit_since_;      // that all else waits for it
   std::map<uint64_t, Pending> pending_;
-  std::set<uint64_t> keeping_;  // numbers of these
-  Time now_{0};                 // of the last call that said it
+  std::vector<bool> keeping_;  // by number: whether one of these has it
+  Time now_{0};                // of the last call that said it
   struct Place {
     std::string store, path;
   };

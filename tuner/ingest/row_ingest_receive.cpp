@@ -113,7 +113,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
     bytes.remove_prefix(size);
     audit_row(store, number, mine);
     if (assignment_->has_row(number)) continue;
-    if (keeping_.contains(number)) {
+    if (keeping_[number]) {
       assignment_->take_back(number, *store.number);
       continue;
     }
@@ -122,7 +122,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
   Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
   for (const auto& [number, row_of_it] : rows.rows) {
     p.numbers.push_back(number);
-    keeping_.insert(number);
+    keeping_[number] = true;
   }
   for (const wire::Unreadable& u : message->unreadable()) cannot_read(store, name, u, a);
   tell_finding(false, a);
@@ -144,7 +144,7 @@ RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> b
                       to_hex(manifest_->entry(b.number).digest).substr(0, 12) + ": " + b.reason);
   }
   for (uint64_t number : p.numbers) {
-    keeping_.erase(number);
+    keeping_[number] = false;
     if (std::ranges::find(bad, number, &BadRow::number) == bad.end()) {
       (void)assignment_->mark_durable(number);
     }

@@ -93,7 +93,7 @@ class JobFiles {
 
  private:
   std::string file(const char* name) const { return join(directory_, name); }
-  Status save_cbor(const char* name, std::string bytes);  // and a checksum
+  Status save_cbor(const char* name, std::string bytes);                 // and a checksum
   Result<std::optional<std::string>> load_cbor(const char* name) const;  // kCorrupt
   std::vector<JobFiles> asked_before() const;
   Status remove_all(const char* name);  // a file, or those of a directory

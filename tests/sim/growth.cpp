@@ -1,6 +1,7 @@
 #include "tests/sim/growth.h"
 
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -218,6 +219,9 @@ Growth grow(Fs& fs, const std::string& directory, const GrowthSetting& setting) 
   g.after = crowd->heartbeats(setting.idle_s);
   g.leave = crowd->leave();
   g.delivered = crowd->delivered();
+  struct rusage used {};
+  getrusage(RUSAGE_SELF, &used);
+  g.resident = used.ru_maxrss * 1024;
   g.failure = crowd->failure();
   return g;
 }

@@ -32,6 +32,7 @@ struct Growth {
   GrowthCost after;        // heartbeats again
   GrowthCost leave;        // all stores leave
   uint64_t delivered = 0;  // rows that became durable
+  int64_t resident = 0;    // bytes of memory that the process had at most
   std::string failure;     // of the job; "": it is done
 };
 

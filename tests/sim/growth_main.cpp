@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
                                    {"photos", setting.stores * setting.photos},
                                    {"idle_s", setting.idle_s},
                                    {"delivered", g.delivered},
+                                   {"resident", g.resident},
                                    {"connect", json_of(g.connect)},
                                    {"idle", json_of(g.idle)},
                                    {"inventory", json_of(g.inventory)},

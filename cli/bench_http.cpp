@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +9,7 @@
 #include "cli/tuner_client.h"
 #include "cli/upload_client.h"
 #include "cli/verb.h"
+#include "framework/core/descriptor_limit.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -23,14 +23,6 @@ constexpr int kThreads = 4;          // that keep the slow clients
 constexpr milliseconds kHealth{20};  // between two questions
 constexpr milliseconds kAsked{100};  // of another path
 constexpr milliseconds kAnswerPatience{5000};
-
-// Each client here, and its connection there when it is the same process's machine.
-void allow_descriptors() {
-  rlimit most = {};
-  if (::getrlimit(RLIMIT_NOFILE, &most) != 0) return;
-  most.rlim_cur = most.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &most);
-}
 
 // What one client asks over and over, each time by a connection of its own.
 class Questions {
@@ -112,7 +104,7 @@ int run_bench_http(Context& context, const Args& args) {
   const double seconds = args.number("seconds");
   if (slow < 0 || slow > 100'000) throw UsageError("--slow: 0 to 100000");
   if (!(seconds > 0)) throw UsageError("--seconds: more than 0");
-  allow_descriptors();
+  raise_descriptor_limit();
   HttpTrust trust = http_trust_of(args);
   if (address.starts_with("https://") && !trust.tls) trust.tls = TlsClient::make("").or_throw();
 

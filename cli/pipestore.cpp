@@ -9,6 +9,7 @@
 #include "cli/role_args.h"
 #include "cli/state_place.h"
 #include "cli/verb.h"
+#include "framework/core/descriptor_limit.h"
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/pipestore/daemon.h"
@@ -162,6 +163,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
     return http_security_of(context, args, config.http, {});
   };
   config.http_security = config.read_http_security({});
+  raise_descriptor_limit();
   Devices devices(context.device_name(), context.device_options());
   PipeStoreDaemon store(config, devices, *fs, context.clock());
   log::info(

@@ -9,6 +9,7 @@
 #include "cli/role_args.h"
 #include "cli/state_place.h"
 #include "cli/verb.h"
+#include "framework/core/descriptor_limit.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/jobs/model_file.h"
@@ -137,6 +138,7 @@ int run_tuner_serve(Context& context, const Args& args) {
     return http_security_of(context, args, config.http, own);
   };
   config.http_security = config.read_http_security(config.security);
+  raise_descriptor_limit();
   Devices devices(context.device_name(), context.device_options());
   (void)devices.get(false);             // says now what is wrong with the backend
   std::unique_ptr<SharedState> shared;  // null: a directory
@@ -192,6 +194,7 @@ int run_finetune(Context& context, const Args& args) {
   read_cache(args, config);
   config.sandbox = sandbox_of(args);
   const ModelFile model = load_model(context.fs(), args.required("model"));
+  raise_descriptor_limit();
   Devices devices(context.device_name(), context.device_options());
   TunerDaemon tuner(config, devices, context.fs(), context.clock());
   JobSpec spec;

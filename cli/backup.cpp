@@ -37,7 +37,7 @@ int run_backup(Context& context, const Args& args) {
   demand_directory_of_state(path, "pg_dump saves it, and the labels that are in it, of one moment");
   const std::string role = role_of_state(fs, path);
   if (role == kRoleOfSeveral) {
-    throw Error(path, " has a directory for each collection: back up each, as ", path, "/NAME");
+    throw Error(path, " has a directory for each store: back up each, as ", path, "/NAME");
   }
   if (fs.exists(out)) throw Error(out, " exists; a backup replaces nothing");
   const Result<StateDirectory> state = StateDirectory::open(fs, path, role);

@@ -71,7 +71,7 @@ int run_fsck(Context& context, const Args& args) {
                             "pg_amcheck)");
   const std::string role = role_of_files(fs, path);
   if (role == kRoleOfSeveral) {
-    throw Error(path, " has a directory for each collection: check each, as ", path, "/NAME");
+    throw Error(path, " has a directory for each store: check each, as ", path, "/NAME");
   }
   // Not StateDirectory::open(), which may write, and opens none whose state.json is damaged.
   const Result<std::unique_ptr<FileLock>> lock = fs.lock(join(path, "lock"));

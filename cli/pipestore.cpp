@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "cli/collection_dirs.h"
 #include "cli/computing_args.h"
+#include "cli/hosted_photos.h"
 #include "cli/photo_fs.h"
 #include "cli/role_args.h"
 #include "cli/state_place.h"
@@ -25,12 +25,12 @@ namespace {
 void declare_store(ArgsSpec& args) {
   args.flag("photos",
             "the photos, a directory or s3://BUCKET/PREFIX (required); NAME=DIR, once for each of "
-            "several: photos of the collection NAME, each a store that is called NAME@ and this "
-            "--name",
+            "several: each a store that is called NAME@ and this --name, with photos of the "
+            "collection NAME, or of --collection where that is given",
             "[NAME=]DIR");
   args.flag("collection",
-            "that the photos of the only --photos are in, for good: jobs, labels and tokens are of "
-            "one",
+            "that the photos are in, for good: jobs, labels and tokens are of one; given with "
+            "several --photos, all of them are in it, and --http shows no photos",
             "NAME", std::string(kDefaultCollection));
   args.flag("state",
             "models, features, the list of photos and what people upload are kept here, not among "
@@ -108,16 +108,14 @@ void read_uploads(const Args& args, UploadConfig& config) {
   config.quota = args.number("quota");
 }
 
-// Several collections, or the only one; their store's name is known.
+// Of several stores, or of the only one; the process's name is known.
 void read_photos(Fs& fs, const Args& args, PipeStoreConfig& config) {
   (void)args.required("photos");
   const std::vector<std::string> all = args.list("photos");
-  config.collections = collections_in(fs, all);
-  check_collections(config.collections, config.name, config.labels);
-  if (config.collections.empty()) config.photos = all.front();
-  if (config.collections.empty() || !args.given("collection")) return;
-  throw UsageError("--collection " + args.text("collection") + " and --photos " + all.front() +
-                   ": the collection is said with the photos; leave --collection out");
+  config.several = hosted_photos_in(fs, all);
+  check_hosted_photos(config.several, config.name, config.labels);
+  if (config.several.empty()) config.photos = all.front();
+  config.one_collection = args.given("collection");
 }
 
 int serve(Context& context, const Args& args, const std::string& tuner) {

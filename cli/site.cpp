@@ -7,7 +7,7 @@
 #include <regex>
 #include <thread>
 
-#include "cli/collection_dirs.h"
+#include "cli/hosted_photos.h"
 #include "cli/tuner_client.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/protocol.h"
@@ -149,22 +149,20 @@ const Site::Member* Site::running_member(const std::string& name) const {
 
 std::vector<std::string> Site::photos_of(int64_t store) const {
   if (settings_.photos.empty()) return {file(fmt::format("store{}/photos", store))};
-  const std::vector<HostedCollection> collections = collections_in(fs_, settings_.photos);
-  if (collections.empty()) return settings_.photos;
+  const std::vector<HostedPhotos> several = hosted_photos_in(fs_, settings_.photos);
+  if (several.empty()) return settings_.photos;
   std::vector<std::string> all;
-  for (const HostedCollection& c : collections) all.push_back(c.photos);
+  for (const HostedPhotos& p : several) all.push_back(p.directory);
   return all;
 }
 
 std::vector<std::string> Site::store_names() const {
-  const std::vector<HostedCollection> collections = collections_in(fs_, settings_.photos);
+  const std::vector<HostedPhotos> several = hosted_photos_in(fs_, settings_.photos);
   std::vector<std::string> names;
   for (int64_t i = 1; i <= settings_.stores; ++i) {
     const std::string process = fmt::format("store{}", i);
-    if (collections.empty()) names.push_back(process);
-    for (const HostedCollection& c : collections) {
-      names.push_back(store_in_process(c.collection, process));
-    }
+    if (several.empty()) names.push_back(process);
+    for (const HostedPhotos& p : several) names.push_back(store_in_process(p.name, process));
   }
   return names;
 }

@@ -4,8 +4,8 @@
 #include <optional>
 #include <set>
 
-#include "cli/collection_dirs.h"
 #include "cli/computing_args.h"
+#include "cli/hosted_photos.h"
 #include "cli/photo_fs.h"
 #include "cli/role_args.h"
 #include "cli/site.h"
@@ -23,8 +23,8 @@ constexpr int64_t kMostStores = 64;
 
 std::vector<std::string> absolute_photos(Fs& fs, const std::vector<std::string>& photos) {
   std::vector<std::string> all;
-  for (const HostedCollection& c : collections_in(fs, photos)) {
-    all.push_back(c.collection + "=" + absolute_path(c.photos));
+  for (const HostedPhotos& p : hosted_photos_in(fs, photos)) {
+    all.push_back(p.name + "=" + absolute_path(p.directory));
   }
   return all.empty() ? std::vector{absolute_path(photos.front())} : all;
 }
@@ -44,7 +44,7 @@ SiteSettings settings_of(Fs& fs, const Args& args, const std::optional<SiteSetti
   if (args.has("photos")) s.photos = absolute_photos(fs, args.list("photos"));
   if (said("labels")) s.labels = args.required("labels");
   if (s.labels != "folder" && s.labels != "none") s.labels = absolute_path(s.labels);
-  check_collections(collections_in(fs, s.photos), fmt::format("store{}", s.stores), s.labels);
+  check_hosted_photos(hosted_photos_in(fs, s.photos), fmt::format("store{}", s.stores), s.labels);
   if (said("loopback")) s.loopback = loopback_of(args);
   if (said("device")) s.device = args.text("device");
   if (said("threads")) s.threads = args.integer("threads");
@@ -78,9 +78,8 @@ std::string about(const SiteSettings& now, const SiteSettings& before) {
 }
 
 std::string next_commands(Fs& fs, const Site& site) {
-  const std::vector<HostedCollection> collections = collections_in(fs, site.settings().photos);
-  const std::string of =
-      collections.empty() ? "" : " --collection " + collections.front().collection;
+  const std::vector<HostedPhotos> several = hosted_photos_in(fs, site.settings().photos);
+  const std::string of = several.empty() ? "" : " --collection " + several.front().name;
   const std::string http = site.http() == kHttp ? "" : " --http " + site.http();
   std::string text = fmt::format(
       "\nNow for example:\n"

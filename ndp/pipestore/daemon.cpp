@@ -36,25 +36,25 @@ std::string host_of(const std::string& address) { return address.substr(0, addre
 
 // What each store of the process is: the only one what the config says, one of several its own.
 std::vector<PipeStoreConfig> stores_of(const PipeStoreConfig& config) {
-  if (config.collections.empty()) return {config};
+  if (config.several.empty()) return {config};
   std::vector<PipeStoreConfig> all;
-  for (const HostedCollection& one : config.collections) {
+  for (const HostedPhotos& photos : config.several) {
     PipeStoreConfig& store = all.emplace_back(config);
-    store.name = store_in_process(one.collection, config.name);
-    store.collection = one.collection;
-    store.photos = one.photos;
-    store.state = join(config.state, one.collection);
+    store.name = store_in_process(photos.name, config.name);
+    if (!config.one_collection) store.collection = photos.name;
+    store.photos = photos.directory;
+    store.state = join(config.state, photos.name);
   }
   return all;
 }
 
 // Of a process with several stores, which are below it. Nobody else has it meanwhile.
 std::optional<StateDirectory> shared_state(Fs& fs, const PipeStoreConfig& config) {
-  if (config.collections.empty()) return std::nullopt;
+  if (config.several.empty()) return std::nullopt;
   Result<StateDirectory> state = StateDirectory::open(fs, config.state, kRoleOfSeveral);
   if (state.status().code() == Code::kUnsupported) {
     throw Error("--state ", config.state, ": ", state.status().message(),
-                "; each of several collections has a directory below it: take a new one");
+                "; each of several stores has a directory below it: take a new one");
   }
   return std::move(state).or_throw();
 }
@@ -68,7 +68,9 @@ struct PipeStoreDaemon::Parts {
       : fs(f),
         state(shared_state(f, config)),
         directory(config.state),
-        guard(f, clock, config.state, config.collections.empty() ? config.collection : "",
+        one_collection(config.several.empty() || config.one_collection),
+        shows_photos(config.several.empty() || !config.one_collection),
+        guard(f, clock, config.state, one_collection ? config.collection : "",
               config.http_security),
         upload_host(config.http_security.tls() ? host_of(config.http) : ""),
         link_certificates(link_files(config), config.security),
@@ -82,7 +84,7 @@ struct PipeStoreDaemon::Parts {
     }
     const std::vector<PipeStoreConfig> all = stores_of(config);
     for (size_t i = 0; i < all.size(); ++i) {
-      collections.push_back(all[i].collection);
+      labels.push_back(labels_of(all[i]));
       stores.push_back(std::make_unique<HostedStore>(
           all[i], HostedStore::Shared{.devices = devices,
                                       .fs = fs,
@@ -104,7 +106,7 @@ struct PipeStoreDaemon::Parts {
     show();
     if (config.http.empty()) return;
     http = HttpServer::listen(config.http, routes(), limits::kHttpBody, guard.protection(),
-                              limits_for(config.uploads, stores.size()))
+                              limits_for(config.uploads, shows_photos ? stores.size() : 0))
                .or_throw();
   }
   ~Parts() {
@@ -144,7 +146,7 @@ struct PipeStoreDaemon::Parts {
 
   // As wire::Space says it; "": nowhere.
   std::string http_for_people() const {
-    if (!http || http->address().starts_with("unix:")) return "";
+    if (!http || !shows_photos || http->address().starts_with("unix:")) return "";
     const std::string address = http->address();
     const std::string port = address.substr(address.rfind(':')), host = host_of(address);
     const bool any = host == "0.0.0.0" || host == "[::]";
@@ -162,8 +164,8 @@ struct PipeStoreDaemon::Parts {
   // The Tuner's tickets for a store are of its collection, where there are several.
   std::function<void(const std::string&, const std::string&)> tokens_for(
       const std::string& collection) {
-    return [this, of = state ? collection : std::string()](const std::string& json,
-                                                           const std::string& key) {
+    return [this, of = one_collection ? std::string() : collection](const std::string& json,
+                                                                    const std::string& key) {
       guard.access().set_ticket_key(key, of);
       keep_tokens(json);
     };
@@ -179,14 +181,7 @@ struct PipeStoreDaemon::Parts {
   }
 
   std::vector<HttpServer::Route> routes() {
-    std::vector<Uploads*> uploads;
-    std::vector<SimilarPhotos*> similar;
-    for (const auto& store : stores) {
-      uploads.push_back(&store->uploads());
-      similar.push_back(&store->similar());
-    }
-    std::vector<HttpServer::Route> all = upload_routes(std::move(uploads));
-    std::vector<HttpServer::Route> own = {
+    std::vector<HttpServer::Route> all = {
         {"GET", "/healthz", Role::kAnyone,
          [](const HttpRequest&) { return HttpResponse{.body = "{\"status\":\"ok\"}\n"}; }},
         {"GET", "/readyz", Role::kViewer,
@@ -201,20 +196,39 @@ struct PipeStoreDaemon::Parts {
            return HttpResponse{.body = metrics + uploaded, .type = kMetricsType};
          }},
     };
-    all.insert(all.end(), own.begin(), own.end());
-    std::ranges::move(similarity_routes(similar), std::back_inserter(all));
+    if (shows_photos) {
+      std::ranges::move(photo_routes(), std::back_inserter(all));
+    } else {
+      log::info(
+          "HTTP has health and metrics, not the photos: the stores here are of one collection");
+    }
     all.push_back(guard.audit_route());
     return all;
   }
 
-  MetricLabels labels_of(size_t store) const {
-    return state ? MetricLabels{{"collection", collections[store]}} : MetricLabels();
+  std::vector<HttpServer::Route> photo_routes() {
+    std::vector<Uploads*> uploads;
+    std::vector<SimilarPhotos*> similar;
+    for (const auto& store : stores) {
+      uploads.push_back(&store->uploads());
+      similar.push_back(&store->similar());
+    }
+    std::vector<HttpServer::Route> all = upload_routes(std::move(uploads));
+    std::ranges::move(similarity_routes(similar), std::back_inserter(all));
+    return all;
+  }
+
+  // By which the metrics of several are told apart.
+  MetricLabels labels_of(const PipeStoreConfig& store) const {
+    if (!state) return {};
+    return one_collection ? MetricLabels{{"store", store.name}}
+                          : MetricLabels{{"collection", store.collection}};
   }
 
   // What HTTP's threads may see.
   void show() {
     MetricsText m;
-    for (size_t i = 0; i < stores.size(); ++i) stores[i]->add_metrics(m, labels_of(i));
+    for (size_t i = 0; i < stores.size(); ++i) stores[i]->add_metrics(m, labels[i]);
     const bool stale = !link_certificates.trouble().empty();
     add_certificate(m, "authority", link_certificates.now().authority, stale);
     add_certificate(m, "link", link_certificates.now().certificate, stale);
@@ -227,7 +241,7 @@ struct PipeStoreDaemon::Parts {
 
   std::string upload_metrics() const {
     MetricsText m;
-    for (size_t i = 0; i < stores.size(); ++i) stores[i]->add_upload_metrics(m, labels_of(i));
+    for (size_t i = 0; i < stores.size(); ++i) stores[i]->add_upload_metrics(m, labels[i]);
     m.gauge("ndtrain_upload_extractors",
             "Extractors in memory that label uploads; tasks and collections share them", {},
             static_cast<double>(extractors.held()));
@@ -281,6 +295,8 @@ struct PipeStoreDaemon::Parts {
   Fs& fs;
   const std::optional<StateDirectory> state;  // of several stores
   const std::string directory;
+  const bool one_collection;  // all photos are in
+  const bool shows_photos;    // over HTTP
   HttpGuard guard;
   const std::string upload_host;  // that the certificate is for; "": in the clear
   SecurityReload<LinkSecurity> link_certificates;
@@ -293,7 +309,7 @@ struct PipeStoreDaemon::Parts {
   std::unique_ptr<ModelSandbox> model_check;  // the same
   SharedModels models;
   SharedExtractors extractors;
-  std::vector<std::string> collections;
+  std::vector<MetricLabels> labels;  // of each store
   std::vector<std::unique_ptr<HostedStore>> stores;
   std::unique_ptr<HttpServer> http;
   std::atomic<bool> ready = false;

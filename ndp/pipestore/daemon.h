@@ -1,5 +1,5 @@
 // A PipeStore as a process: the service with real files, links, threads and HTTP around it; or
-// several of them, each of one collection, which share devices, extractors and HTTP.
+// several of them, each of a directory of its own, which share devices, extractors and HTTP.
 #pragma once
 
 #include <chrono>
@@ -20,13 +20,14 @@
 
 namespace ndtrain::ndp {
 
-// What the state directory of a process with several collections is of; each has one below it.
+// What the state directory of a process with several stores is of; each has one below it.
 inline constexpr const char* kRoleOfSeveral = "pipestore of several collections";
 
-// One of several in a process. The name can be part of a store's: is_store_name().
-struct HostedCollection {
-  std::string collection;
-  std::string photos;  // directory
+// The photos of one of several stores in a process. The name can be part of a store's:
+// is_store_name().
+struct HostedPhotos {
+  std::string name;
+  std::string directory;
 };
 
 struct PipeStoreConfig {
@@ -38,9 +39,12 @@ struct PipeStoreConfig {
   std::string state;                                         // directory
   std::string photos;                                        // directory
   std::string collection = std::string(kDefaultCollection);  // that these are in, for good
-  // Not empty: several collections in place of these two. Each has a store that is called
-  // COLLECTION@NAME and keeps its state in a directory below `state` that is called as it is.
-  std::vector<HostedCollection> collections = {};
+  // Not empty: several stores, each of one of these in place of `photos`. It is called as they are,
+  // with @ and `name` behind it, and keeps its state in a directory below `state`, called so too.
+  std::vector<HostedPhotos> several = {};
+  // Of several: whether all photos are in `collection`; otherwise each is a collection, called as
+  // it is. HTTP tells their photos apart by the collection, so where they have one it serves none.
+  bool one_collection = false;
   std::string labels = "none";  // see PhotoRowConfig
   int64_t cache_bytes = 0;      // of features and crops, of each store; 0: a tenth of the volume
   bool compress_crops = false;

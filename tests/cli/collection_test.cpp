@@ -100,11 +100,10 @@ TEST_F(SiteTest, OneProcessServesSeveralCollections) {
     return words;
   };
   for (const auto& [words, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{"--photos", "family=photos", "--photos", "more"}, "each names its collection"},
+           {{"--photos", "family=photos", "--photos", "more"}, "each has a name"},
            {{"--photos", "a b=photos", "--photos", "c=more"}, "letters, digits"},
-           {{"--photos", "a=photos", "--photos", "a=more"}, "each collection once"},
+           {{"--photos", "a=photos", "--photos", "a=more"}, "each name once"},
            {{"--photos", "a=photos", "--photos", "b=photos"}, "and each directory"},
-           {{"--photos", "a=photos", "--collection", "a"}, "leave --collection out"},
            {{"--photos", "a=photos", "--labels", "x.csv"}, "there are none and folder"},
            {{"--photos", std::string(59, 'a') + "=photos"}, "at most 64 bytes"}}) {
     const Outcome o = run(serve(words));
@@ -140,7 +139,7 @@ TEST_F(SiteTest, IsUpWithSeveralCollections) {
   const std::vector<std::string> both = {"--photos", "family=photos", "--photos", "garden=more"};
   Outcome o = up(2, {"--photos", "photos", "--photos", "garden=more"});
   EXPECT_EQ(o.code, 2);
-  EXPECT_THAT(o.err, HasSubstr("each names its collection"));
+  EXPECT_THAT(o.err, HasSubstr("each has a name"));
   o = up(2, {"--photos", "family=photos", "--labels", "x.csv"});
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(o.err, HasSubstr("there are none and folder"));

@@ -28,7 +28,7 @@ class LibrariesOfOneProcess : public TwoLibraries {
   PipeStoreConfig process() const {
     PipeStoreConfig config = store("attic", 0, 1);
     config.photos = "";
-    config.collections = {{"family", at("photos")}, {"garden", at("garden")}};
+    config.several = {{"family", at("photos")}, {"garden", at("garden")}};
     config.http = "127.0.0.1:0";
     return config;
   }

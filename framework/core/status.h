@@ -18,7 +18,8 @@ enum class Code {
   kNoSpace,
   kTooLarge,
   kUnsupported,
-  kCancelled
+  kCancelled,
+  kUnavailable  // what has it does not answer; later it may
 };
 
 class [[nodiscard]] Status {

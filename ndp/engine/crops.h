@@ -37,6 +37,8 @@ class CropCache {
         bytes_(preprocess.values()),
         pack_(pack) {}
 
+  // Whether one is kept, which may turn out to be damaged.
+  bool has(const Digest& photo) const { return store_.contains(group_, photo); }
   std::optional<Image> get(const Digest& photo);
   // Ok also when there is no room.
   Status keep(const Digest& photo, const Image& crop);

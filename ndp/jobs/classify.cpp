@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "framework/core/limits.h"
 #include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
-#include "ndp/s3/read_ahead.h"
+#include "ndp/photos/read_ahead.h"
 #include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
@@ -58,21 +60,46 @@ std::vector<ClassScore> best_classes(std::span<const float> logits, int64_t k) {
   return best_of(logits, softmax(logits), k);
 }
 
-EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const PhotoSet& set,
-                     std::span<const size_t> photos, const ClassifyOptions& options,
-                     const OnClassified& on_classified) {
-  BatchPlans plans(
-      [&](int64_t batch) { return inference_graph(model.model, batch, with_plain_logits); }, device,
-      options.batch);
-  Engine engine(plans, model.preprocess, {.batch = options.batch});
-  auto name = [&](size_t i) { return set.photos[i].path; };
-  auto open = [&](size_t i) {
-    return fs.read(join(set.root, set.photos[i].path), limits::kPhotoFile);
+Classifier::Classifier(const ModelFile& model, const Device& device, Fs& fs,
+                       const ClassifyOptions& options)
+    : model_(model),
+      fs_(fs),
+      options_(options),
+      plans_([&](int64_t batch) { return inference_graph(model.model, batch, with_plain_logits); },
+             device, options.batch),
+      engine_(plans_, model.preprocess, {.batch = options.batch}) {}
+
+EngineStats Classifier::run(const PhotoSet& set, std::span<const size_t> photos,
+                            const OnClassified& on_classified) {
+  const Engine::Open open = [&](size_t i) {
+    return fs_.read(join(set.root, set.photos[i].path), limits::kPhotoFile);
   };
+  if (!is_s3_url(set.root)) return run(set, photos, open, on_classified);
+  std::vector<size_t> fetched;
+  std::ranges::copy_if(photos, std::back_inserter(fetched),
+                       [&](size_t i) { return !has_crop(set.photos[i]); });
+  PhotoReadAhead ahead(
+      {.in_order = fetched, .open = open, .bytes = [&](size_t i) { return set.photos[i].bytes; }});
+  return run(
+      set, photos, [&](size_t i) { return ahead.take(i); }, on_classified);
+}
+
+EngineStats Classifier::run(const PhotoSet& set, std::span<std::string> files,
+                            std::span<const size_t> photos, const OnClassified& on_classified) {
+  const auto take = [&](size_t i) -> Result<std::string> { return std::move(files[i]); };
+  return run(set, photos, take, on_classified);
+}
+
+bool Classifier::has_crop(const Photo& photo) const {
+  return options_.crops && options_.crops->has(photo.digest);
+}
+
+EngineStats Classifier::run(const PhotoSet& set, std::span<const size_t> photos,
+                            const Engine::Open& open, const OnClassified& on_classified) {
   const std::function<const Digest&(size_t)> digest = [&](size_t i) -> const Digest& {
     return set.photos[i].digest;
   };
-  const Engine::Crops crops = options.crops ? options.crops->with(digest) : Engine::Crops();
+  const Engine::Crops crops = options_.crops ? options_.crops->with(digest) : Engine::Crops();
   const auto classify_batch = [&](const Engine::Batch& batch) {
     std::vector<Classification> results;
     for (size_t row = 0; row < batch.items.size(); ++row) {
@@ -80,17 +107,19 @@ EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const
       const auto classes = static_cast<size_t>(logits.shape()[1]);
       const size_t photo = batch.items[row];
       results.push_back(classification(logits.as<float>().subspan(row * classes, classes), photo,
-                                       set.photos[photo].label, options.k));
+                                       set.photos[photo].label, options_.k));
     }
     return on_classified(results, batch.bad);
   };
-  // Crops that are kept are not to be fetched, and which are is not known ahead.
-  if (is_s3_url(set.root) && !options.crops) {
-    PhotoReadAhead ahead(photos, open);
-    return engine.run(
-        photos, name, [&](size_t i) { return ahead.take(i); }, classify_batch);
-  }
-  return engine.run(photos, name, open, classify_batch, options.crops ? &crops : nullptr);
+  return engine_.run(
+      photos, [&](size_t i) { return set.photos[i].path; }, open, classify_batch,
+      options_.crops ? &crops : nullptr);
+}
+
+EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const PhotoSet& set,
+                     std::span<const size_t> photos, const ClassifyOptions& options,
+                     const OnClassified& on_classified) {
+  return Classifier(model, device, fs, options).run(set, photos, on_classified);
 }
 
 }  // namespace ndtrain::ndp

@@ -36,7 +36,32 @@ struct ClassifyOptions {
 using OnClassified =
     std::function<bool(std::span<const Classification>, std::span<const BadPhoto>)>;
 
-// Runs `photos` (indices into `set`). Bad photos are reported, and never stop the run.
+// Keeps its plans from call to call. A photo of S3 that is bad by kUnavailable may be there later.
+class Classifier {
+ public:
+  // All outlives it.
+  Classifier(const ModelFile& model, const Device& device, Fs& fs, const ClassifyOptions& options);
+
+  // Runs `photos` (indices into `set`). Bad photos are reported, and never stop the run.
+  EngineStats run(const PhotoSet& set, std::span<const size_t> photos,
+                  const OnClassified& on_classified);
+  // The same of photos that were read before: `files` has one for each of the set's.
+  EngineStats run(const PhotoSet& set, std::span<std::string> files, std::span<const size_t> photos,
+                  const OnClassified& on_classified);
+
+ private:
+  EngineStats run(const PhotoSet& set, std::span<const size_t> photos, const Engine::Open& open,
+                  const OnClassified& on_classified);
+  bool has_crop(const Photo& photo) const;
+
+  const ModelFile& model_;
+  Fs& fs_;
+  const ClassifyOptions options_;
+  BatchPlans plans_;
+  Engine engine_;
+};
+
+// One run of one.
 EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const PhotoSet& set,
                      std::span<const size_t> photos, const ClassifyOptions& options,
                      const OnClassified& on_classified);

@@ -14,6 +14,10 @@
 // Photos below a place that could not be looked at stay as they were. A scan may be of a few places
 // only: all else stays as it was, and a photo that is missing may be found there as moved.
 //
+// Where photos are far away several are asked for at a time (read_ahead.h). One that is
+// kUnavailable ends the scan, which is so then: what was read before is kept, and nothing is said
+// of that photo.
+//
 // One thread at a time. A crash loses at most the page being scanned; what an unfinished scan added
 // is reported as added or moved by the next one that finishes.
 #pragma once
@@ -59,8 +63,22 @@ struct DamagedPhoto {
 // Why such a file is quarantined.
 std::string damaged_by_disk(const Digest& photo);
 
+// A photo that a scan has read.
+struct PhotoRead {
+  CatalogueEntry entry;
+  std::string file;  // its bytes
+};
+
 struct ScanOptions {
+  // Of photos that are far away, with their bytes, in memory together.
+  static constexpr size_t kPartPhotos = 512;
+  static constexpr int64_t kPartBytes = int64_t{64} << 20;
+
   size_t page = 4096;  // photos looked up, hashed and committed together
+  bool far = false;    // reading one waits for a network
+  // Of photos that are far away, when what is known of them is written: those that were read just
+  // now and are kOk. By the calling thread; false ends the scan, kCancelled.
+  std::function<bool(std::vector<PhotoRead> part)> on_read = {};
   std::function<void(const PhotoChange&)> on_change = {};  // by the calling thread
   // Only of these, each a photo's path or that of a directory with all that is below it; the source
   // lists what is there (PlacesSource). Empty: of all.

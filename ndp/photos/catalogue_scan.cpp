@@ -1,7 +1,9 @@
 #include "ndp/photos/catalogue_scan.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "ndp/photos/read_ahead.h"
 #include "ndp/photos/upload_path.h"
 
 namespace ndtrain::ndp {
@@ -32,10 +34,12 @@ void CatalogueScan::take(const PhotoPage& page) {
   for (const PhotoProblem& p : page.problems) hidden_.insert(p.path);
   report_.problems.insert(report_.problems.end(), page.problems.begin(), page.problems.end());
   std::vector<Candidate> changed = look_up(page);
-  read(changed);
-  sql::Transaction t(rows_.database());
-  for (Candidate& c : changed) store(c);
-  t.commit();
+  if (options_.far) {
+    read_far(changed);
+  } else {
+    read(changed);
+    store(changed);
+  }
   report_.seen += static_cast<int64_t>(page.photos.size());
 }
 
@@ -75,29 +79,72 @@ void CatalogueScan::read(std::vector<Candidate>& candidates) {
     if (c.read) files.push_back(&c);
   }
   pool_.parallel_for(static_cast<int64_t>(files.size()), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) read(*files[i]);
+    for (int64_t i = begin; i < end; ++i) (void)read(*files[i]);
   });
   report_.hashed += static_cast<int64_t>(files.size());
 }
 
-void CatalogueScan::read(Candidate& c) const {
-  const Result<std::string> file = source_.open(c.entry.ref.path);
+void CatalogueScan::read_far(std::vector<Candidate>& all) {
+  std::vector<size_t> files;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].read) files.push_back(i);
+  }
+  PhotoReadAhead ahead({.in_order = files,
+                        .open = [&](size_t i) { return read(all[i]); },
+                        .bytes = [&](size_t i) { return all[i].entry.ref.size; }});
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    std::vector<std::pair<size_t, std::string>> part;  // places and bytes
+    int64_t bytes = 0;
+    Status away;
+    for (; end < all.size() && part.size() < ScanOptions::kPartPhotos; ++end) {
+      if (bytes >= ScanOptions::kPartBytes) break;
+      if (!all[end].read) continue;
+      Result<std::string> file = ahead.take(end);
+      if (file.status().code() == Code::kUnavailable) away = file.status();
+      if (!away.ok()) break;
+      ++report_.hashed;
+      if (!file.ok() || !options_.on_read) continue;
+      bytes += static_cast<int64_t>(file->size());
+      part.emplace_back(end, std::move(*file));
+    }
+    store(std::span(all).subspan(begin, end - begin));
+    std::vector<PhotoRead> whole;
+    for (auto& [place, file] : part) {
+      const CatalogueEntry& e = all[place].entry;
+      if (e.state == PhotoState::kOk) whole.push_back({e, std::move(file)});
+    }
+    if (!whole.empty() && !options_.on_read(std::move(whole))) {
+      throw sql::Failure{{Code::kCancelled, "the scan was ended"}};
+    }
+    if (!away.ok()) throw sql::Failure{away};
+  }
+}
+
+void CatalogueScan::store(std::span<Candidate> candidates) {
+  sql::Transaction t(rows_.database());
+  for (Candidate& c : candidates) store(c);
+  t.commit();
+}
+
+Result<std::string> CatalogueScan::read(Candidate& c) const {
+  Result<std::string> file = source_.open(c.entry.ref.path);
   if (!file.ok()) {
     c.gone = file.status().code() == Code::kNotFound;
     c.entry.state = PhotoState::kQuarantined;
     c.entry.reason = file.status().message();
-    return;
+    return file;
   }
   c.entry.digest = sha256(*file);
   const std::optional<Digest> named = photo_of_upload_path(c.entry.ref.path);
   if (named && *named != *c.entry.digest) {
     c.entry.state = PhotoState::kQuarantined;
     c.entry.reason = damaged_by_disk(*named);
-    return;
+    return file;
   }
   Verdict v = judge_photo(c.entry.ref.path, std::as_bytes(std::span(*file)));
   c.entry.state = v.state;
   c.entry.reason = std::move(v.reason);
+  return file;
 }
 
 void CatalogueScan::store(Candidate& c) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -35,7 +36,10 @@ class CatalogueScan {
   std::vector<Candidate> look_up(const PhotoPage& page);
   Candidate look_up(const PhotoRef& ref);
   void read(std::vector<Candidate>& candidates);
-  void read(Candidate& c) const;  // on any thread
+  void read_far(std::vector<Candidate>& candidates);
+  // Any thread. Its bytes, or why they cannot be had.
+  Result<std::string> read(Candidate& c) const;
+  void store(std::span<Candidate> candidates);
   void store(Candidate& c);
   void store_damage(const CatalogueEntry& entry);
   void finish();

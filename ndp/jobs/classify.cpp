@@ -62,8 +62,7 @@ std::vector<ClassScore> best_classes(std::span<const float> logits, int64_t k) {
 
 Classifier::Classifier(const ModelFile& model, const Device& device, Fs& fs,
                        const ClassifyOptions& options)
-    : model_(model),
-      fs_(fs),
+    : fs_(fs),
       options_(options),
       plans_([&](int64_t batch) { return inference_graph(model.model, batch, with_plain_logits); },
              device, options.batch),

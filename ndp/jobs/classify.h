@@ -54,7 +54,6 @@ class Classifier {
                   const OnClassified& on_classified);
   bool has_crop(const Photo& photo) const;
 
-  const ModelFile& model_;
   Fs& fs_;
   const ClassifyOptions options_;
   BatchPlans plans_;

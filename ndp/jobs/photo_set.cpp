@@ -20,18 +20,16 @@ namespace {
 
 constexpr size_t kPage = 10'000;
 
-// Catalogues are SQLite's, so they are on disks, whatever the photos are on.
-void scan(PhotoSource& source, Catalogue& catalogue, const std::string& root, Progress& progress,
-          ScanOptions options = {}) {
-  const auto alone = lock_in_turn(
-      real_fs(), join(catalogue.directory(), "scan.lock"), "scans " + root,
-      "what it finds will serve here too; another --cache does not have to wait", progress);
-  alone.status().or_throw();
+Status scan(PhotoSource& source, Catalogue& catalogue, const std::string& root, Progress& progress,
+            ScanOptions options = {}) {
+  const auto alone = lock_scan(catalogue, root, progress);
   progress.begin("scanning " + root, 0, "photos");
+  options.far = is_s3_url(root);
   options.on_page = [&](int64_t seen, int64_t) { progress.update(seen); };
-  const ScanReport report = catalogue.scan(source, shared_threads(), options).or_throw();
+  const Result<ScanReport> report = catalogue.scan(source, shared_threads(), options);
   progress.end();
-  for (const PhotoProblem& p : report.problems) progress.say(p.path + ": " + p.message);
+  if (report.ok()) say_problems(*report, progress);
+  return report.status();
 }
 
 // Calls f(entry) for every photo that is there.
@@ -102,7 +100,7 @@ std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
 PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelled,
                      Progress& progress) {
   DirectorySource source(fs, labelled.root);
-  scan(source, catalogue, labelled.root, progress);
+  scan(source, catalogue, labelled.root, progress).or_throw();
   std::unordered_map<std::string, CatalogueEntry> by_path;
   for_each_entry(catalogue, [&](const CatalogueEntry& e) { by_path.emplace(e.ref.path, e); });
   PhotoSet set{.root = labelled.root, .classes = labelled.classes, .skipped = labelled.skipped};
@@ -123,17 +121,34 @@ PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelle
   return set;
 }
 
-PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress) {
-  DirectorySource source(fs, root);
-  return all_photos(source, catalogue, root, progress);
+// Catalogues are SQLite's, so they are on disks, whatever the photos are on.
+std::unique_ptr<FileLock> lock_scan(const Catalogue& catalogue, const std::string& root,
+                                    Progress& progress) {
+  return lock_in_turn(real_fs(), join(catalogue.directory(), "scan.lock"), "scans " + root,
+                      "what it finds will serve here too; another --cache does not have to wait",
+                      progress)
+      .or_throw();
 }
 
-PhotoSet all_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
-                    Progress& progress, const ScanOptions& options) {
-  scan(source, catalogue, root, progress, options);
+void say_problems(const ScanReport& report, Progress& progress) {
+  for (const PhotoProblem& p : report.problems) progress.say(p.path + ": " + p.message);
+}
+
+PhotoSet known_photos(Catalogue& catalogue, const std::string& root) {
   PhotoSet set{.root = root};
   for_each_entry(catalogue, [&](const CatalogueEntry& e) { add(set, e, -1); });
   return set;
+}
+
+PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress) {
+  DirectorySource source(fs, root);
+  return all_photos(source, catalogue, root, progress).or_throw();
+}
+
+Result<PhotoSet> all_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
+                            Progress& progress, const ScanOptions& options) {
+  if (Status s = scan(source, catalogue, root, progress, options); !s.ok()) return s;
+  return known_photos(catalogue, root);
 }
 
 std::vector<std::string> with_added(std::vector<std::string> classes, const PhotoSet& set) {

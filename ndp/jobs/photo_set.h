@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,16 @@ std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
 PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelled,
                      Progress& progress);
 PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress);
-// Of a source of which `root` is the name, for people.
-PhotoSet all_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
-                    Progress& progress, const ScanOptions& options = {});
+// Of a source of which `root` is the name, for people. A Status where it cannot be read.
+Result<PhotoSet> all_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
+                            Progress& progress, const ScanOptions& options = {});
+
+// What these do, for scans that are made otherwise: one process at a time scans, problems are said,
+// and of the photos what the last scan says is taken.
+std::unique_ptr<FileLock> lock_scan(const Catalogue& catalogue, const std::string& root,
+                                    Progress& progress);
+void say_problems(const ScanReport& report, Progress& progress);
+PhotoSet known_photos(Catalogue& catalogue, const std::string& root);
 
 // The same labels counted in other classes. Throws Error, naming it, for a label not among them.
 void count_in(PhotoSet& set, const std::vector<std::string>& classes);

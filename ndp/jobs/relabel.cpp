@@ -4,11 +4,35 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
+#include <utility>
 
+#include "framework/core/log.h"
 #include "ndp/jobs/feature_cache.h"
+#include "ndp/jobs/photo_feed.h"
+#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 namespace {
+
+constexpr std::chrono::milliseconds kGlance{200};  // at whether to stop
+
+void add(const EngineStats& some, EngineStats& to) {
+  to.photos += some.photos;
+  to.quarantined += some.quarantined;
+  to.skipped += some.skipped;
+  to.warnings += some.warnings;
+  to.bytes += some.bytes;
+  to.crops += some.crops;
+  to.load_s += some.load_s;
+  to.preprocess_s += some.preprocess_s;
+  to.infer_s += some.infer_s;
+  to.decode_s += some.decode_s;
+  to.resize_s += some.resize_s;
+  to.normalise_s += some.normalise_s;
+  to.wall_s += some.wall_s;
+  to.batch = some.batch;
+}
 
 class Relabel {
  public:
@@ -21,37 +45,137 @@ class Relabel {
         fs_(fs),
         clock_(clock),
         progress_(progress),
-        cache_(config.cache.empty() ? default_cache_directory() : config.cache) {}
+        cache_(config.cache.empty() ? default_cache_directory() : config.cache),
+        named_(config.photos),
+        kept_(fs, clock, cache_, "relabels " + config.photos.names.at(0)) {
+    named_.cache = cache_;
+  }
 
   RelabelResult run() {
-    NamedPhotos named = config_.photos;
-    named.cache = cache_;
-    set_ = read_named_photos(fs_, named, progress_);
-    if (set_.photos.empty() && set_.quarantined.empty()) {
-      throw Error(named.names.at(0), ": there are no photos");
+    const PhotoSet set =
+        reads_and_labels() ? label_while_reading() : read_named_photos(fs_, named_, progress_);
+    if (set.photos.empty() && set.quarantined.empty() && !result_.interrupted) {
+      throw Error(named_.names.at(0), ": there are no photos");
     }
-    result_.photos = static_cast<int64_t>(set_.photos.size());
-    result_.quarantined = set_.quarantined;
-    result_.skipped = set_.skipped_count();
-    lower();
-    open_version();
-    const std::vector<size_t> todo = unlabelled();
-    result_.labelled = static_cast<int64_t>(todo.size());
-    if (config_.dry_run) return result_;
-    result_.labelled = 0;
-    db_.put_in_force(task_, result_.version.id).or_throw();
-    label(todo);
+    result_.photos = static_cast<int64_t>(set.photos.size());
+    result_.quarantined.insert(result_.quarantined.end(), set.quarantined.begin(),
+                               set.quarantined.end());
+    result_.skipped += set.skipped_count();
+    if (!result_.interrupted) label_all(set);
+    if (crops_) {
+      result_.cache_bytes = kept_.store().disk_bytes();
+      kept_.close();
+    }
     return result_;
   }
 
  private:
-  void lower() {
-    PrecisionConfig config = config_.precision;
-    config.cache = cache_;
-    model_ = in_precision(model_, config, set_, device_, fs_, progress_);
+  // Of one set: the photos that are to be labelled, and what the database calls each.
+  struct Todo {
+    std::vector<size_t> photos;
+    std::vector<int64_t> ids;
+  };
+
+  // Photos that are far away are not to be fetched twice. To count them they need not be decoded,
+  // and a comparison of precisions comes before all labels.
+  bool reads_and_labels() const {
+    if (named_.names.size() != 1 || !is_s3_url(named_.names[0]) || !named_.root.empty())
+      return false;
+    if (config_.dry_run || needs_photos(model_.model, config_.precision.precision)) return false;
+    const Result<FileInfo> info = fs_.info(named_.names[0]);
+    return info.ok() && info->is_directory;
   }
 
-  void open_version() {
+  // All that are there.
+  PhotoSet label_while_reading() {
+    const std::string& root = named_.names[0];
+    const auto catalogue = open_catalogue(fs_, cache_, root);
+    const auto alone = lock_scan(*catalogue, root, progress_);
+    DirectorySource source(fs_, root);
+    {
+      PhotoFeed feed(source, *catalogue, config_.again);
+      progress_.begin("labelling what is new in " + root, 0, "photos");
+      while (auto part = feed.next([&] { return progress_.interrupted(); })) {
+        if (!label_part(root, std::move(*part))) break;
+      }
+      progress_.end();
+      result_.interrupted = result_.interrupted || progress_.interrupted();
+      if (!result_.interrupted) say_problems(feed.report(), progress_);
+    }
+    return known_photos(*catalogue, root);
+  }
+
+  bool label_part(const std::string& root, std::vector<PhotoRead> part) {
+    PhotoSet set{.root = root};
+    std::vector<std::string> files;
+    for (PhotoRead& p : part) {
+      set.photos.push_back({p.entry.ref.path, *p.entry.digest, p.entry.ref.size});
+      files.push_back(std::move(p.file));
+    }
+    if (!begin(set)) return false;
+    const Todo todo = unlabelled(set);
+    add(classifier_->run(set, files, todo.photos,
+                         [&](auto results, auto bad) { return take(set, todo, results, bad); }),
+        result_.engine);
+    return !result_.interrupted;
+  }
+
+  void label_all(const PhotoSet& set) {
+    if (config_.dry_run) {
+      open_version(set);
+      result_.labelled = static_cast<int64_t>(unlabelled(set).photos.size());
+      return;
+    }
+    if (!begin(set)) return;
+    Todo todo = unlabelled(set);
+    progress_.begin("labelling", static_cast<int64_t>(todo.photos.size()), "photos");
+    done_ = 0;
+    for (bool waited = false; !todo.photos.empty(); waited = true) {
+      away_ = {};
+      add(classifier_->run(set, todo.photos,
+                           [&](auto results, auto bad) { return take(set, todo, results, bad); }),
+          result_.engine);
+      if (away_.ok() && waited) log::info("the photos can be read again");
+      if (away_.ok() || !wait(waited)) break;
+      std::erase_if(todo.photos, [&](size_t i) { return tried_.contains(todo.ids[i]); });
+    }
+    progress_.end();
+  }
+
+  // False: interrupted.
+  bool wait(bool again) {
+    if (!again) log::warn("labelling waits for photos: {}", away_.message());
+    for (std::chrono::nanoseconds left = config_.again; left.count() > 0; left -= kGlance) {
+      if (progress_.interrupted()) break;
+      clock_.sleep(std::min<std::chrono::nanoseconds>(left, kGlance));
+    }
+    result_.interrupted = progress_.interrupted();
+    return !result_.interrupted;
+  }
+
+  // What comes before the first label. False: interrupted.
+  bool begin(const PhotoSet& set) {
+    if (classifier_) return true;
+    open_version(set);
+    db_.put_in_force(task_, result_.version.id).or_throw();
+    if (config_.keep_crops) {
+      if (!kept_.open_to_write(progress_)) {
+        result_.interrupted = true;
+        return false;
+      }
+      crops_.emplace(kept_.store(), model_.preprocess, config_.compress_crops);
+    }
+    classifier_.emplace(
+        model_, device_, fs_,
+        ClassifyOptions{
+            .k = config_.k, .batch = config_.batch, .crops = crops_ ? &*crops_ : nullptr});
+    return true;
+  }
+
+  void open_version(const PhotoSet& set) {
+    PrecisionConfig precision = config_.precision;
+    precision.cache = cache_;
+    model_ = in_precision(model_, precision, set, device_, fs_, progress_);
     std::vector<std::string> names;
     for (int64_t i = 0, n = model_.outputs(); i < n; ++i) names.push_back(model_.class_name(i));
     collection_ = db_.collection(config_.collection).or_throw();
@@ -65,66 +189,54 @@ class Relabel {
                   full_version_name(result_.version.number, version.content));
   }
 
-  // One photo per content, without those that this version has labelled.
-  std::vector<size_t> unlabelled() {
+  // One photo per content, without those that this version has labelled, or that were bad.
+  Todo unlabelled(const PhotoSet& set) {
     std::vector<PhotoPlace> places;
-    for (const Photo& p : set_.photos) places.push_back({p.path, p.digest});
-    ids_ = db_.add_photos(collection_, places).or_throw();
-    const std::vector<int64_t> done = db_.labelled_by(result_.version.id, ids_).or_throw();
+    for (const Photo& p : set.photos) places.push_back({p.path, p.digest});
+    Todo todo{.photos = {}, .ids = db_.add_photos(collection_, places).or_throw()};
+    const std::vector<int64_t> done = db_.labelled_by(result_.version.id, todo.ids).or_throw();
     std::set<int64_t> seen(done.begin(), done.end());
-    result_.already = static_cast<int64_t>(seen.size());
-    std::vector<size_t> todo;
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      if (seen.insert(ids_[i]).second) todo.push_back(i);
+    result_.already = std::ranges::count_if(seen, [&](int64_t id) { return !tried_.contains(id); });
+    seen.insert(tried_.begin(), tried_.end());
+    for (size_t i = 0; i < todo.ids.size(); ++i) {
+      if (seen.insert(todo.ids[i]).second) todo.photos.push_back(i);
     }
     return todo;
   }
 
-  void label(const std::vector<size_t>& todo) {
-    int64_t done = 0;
-    FeatureCache cache(fs_, clock_, cache_, "relabels " + config_.photos.names.at(0));
-    std::optional<CropCache> crops;
-    if (config_.keep_crops) {
-      if (!cache.open_to_write(progress_)) {
-        result_.interrupted = true;
-        return;
+  bool take(const PhotoSet& set, const Todo& todo, std::span<const Classification> results,
+            std::span<const BadPhoto> bad) {
+    put(todo, results);
+    for (const BadPhoto& b : bad) {
+      if (b.reason.code() == Code::kUnavailable) {
+        away_ = b.reason;
+        continue;
       }
-      crops.emplace(cache.store(), model_.preprocess, config_.compress_crops);
+      tried_.insert(todo.ids[b.item]);
+      ++done_;
+      if (b.reason.code() == Code::kUnsupported) {
+        ++result_.skipped;
+      } else {
+        result_.quarantined.push_back({set.photos[b.item].path, b.reason.message()});
+      }
     }
-    progress_.begin("labelling", static_cast<int64_t>(todo.size()), "photos");
-    result_.engine = classify(
-        model_, device_, fs_, set_, todo,
-        {.k = config_.k, .batch = config_.batch, .crops = crops ? &*crops : nullptr},
-        [&](std::span<const Classification> results, std::span<const BadPhoto> bad) {
-          put(results);
-          for (const BadPhoto& b : bad) {
-            if (b.reason.code() == Code::kUnsupported) {
-              ++result_.skipped;
-            } else {
-              result_.quarantined.push_back({set_.photos[b.item].path, b.reason.message()});
-            }
-          }
-          done += static_cast<int64_t>(results.size() + bad.size());
-          progress_.update(done);
-          result_.interrupted = progress_.interrupted();
-          return !result_.interrupted;
-        });
-    progress_.end();
-    if (!crops) return;
-    result_.cache_bytes = cache.store().disk_bytes();
-    cache.close();
+    done_ += static_cast<int64_t>(results.size());
+    progress_.update(done_);
+    result_.interrupted = progress_.interrupted();
+    return !result_.interrupted && away_.ok();
   }
 
-  void put(std::span<const Classification> results) {
+  void put(const Todo& todo, std::span<const Classification> results) {
     LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = result_.version.id};
     for (const Classification& c : results) {
-      NewLabel label{.photo = ids_[c.photo],
+      NewLabel label{.photo = todo.ids[c.photo],
                      .class_id = class_ids_[static_cast<size_t>(c.top[0].id)],
                      .score = c.top[0].score,
                      .time = clock_.unix_seconds()};
       for (const ClassScore& s : c.top)
         label.top_k.push_back({class_ids_[static_cast<size_t>(s.id)], s.score});
       batch.labels.push_back(std::move(label));
+      tried_.insert(todo.ids[c.photo]);
     }
     result_.labelled += db_.put_labels(batch).or_throw().added;
   }
@@ -137,10 +249,14 @@ class Relabel {
   Clock& clock_;
   Progress& progress_;
   const std::string cache_;
-  PhotoSet set_;
-  std::vector<int64_t> ids_;        // of each photo in the database
+  NamedPhotos named_;
+  FeatureCache kept_;
+  std::optional<CropCache> crops_;
+  std::optional<Classifier> classifier_;
   std::vector<int64_t> class_ids_;  // of each output of the model
-  int64_t collection_ = 0, task_ = 0;
+  int64_t collection_ = 0, task_ = 0, done_ = 0;
+  std::set<int64_t> tried_;  // by this run: labelled, or bad
+  Status away_;              // why photos are not there just now
   RelabelResult result_;
 };
 

@@ -1,6 +1,7 @@
 // Labelling photos into a label database: resumable, and idempotent per version.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,7 @@ struct RelabelConfig {
   bool compress_crops = false;  // those that are kept
   bool dry_run = false;         // only counts
   PrecisionConfig precision = {};
+  std::chrono::nanoseconds again = std::chrono::seconds(5);  // see relabel()
 };
 
 struct RelabelResult {
@@ -37,8 +39,9 @@ struct RelabelResult {
 };
 
 // A human's label is never replaced. Labels are committed batch by batch, so a relabel that was
-// killed goes on where it stopped. The model's version is in force from the beginning. Throws
-// Error.
+// killed goes on where it stopped. The model's version is in force from the beginning. Photos of an
+// S3 are labelled while they are read for the first time, so that each is fetched once; when the S3
+// does not answer any more this is said, and it is asked again every `again`. Throws Error.
 RelabelResult relabel(const RelabelConfig& config, const ModelFile& model, const Device& device,
                       LabelDb& db, Fs& fs, Clock& clock, Progress& progress);
 

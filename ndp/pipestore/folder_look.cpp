@@ -72,6 +72,7 @@ Status PhotoInventory::is_there() {
 // What is there when the directory is looked at for the very first time is what jobs are for.
 ScanOptions PhotoInventory::options_for(std::vector<PhotoChange>& changes) {
   ScanOptions options;
+  options.far = is_far();
   if (!config_.found) return options;
   options.on_change = [&changes](const PhotoChange& c) { changes.push_back(c); };
   if (catalogue_->scanned().or_throw()) {

@@ -12,6 +12,7 @@
 #include "ndp/jobs/photo_set.h"
 #include "ndp/photos/decode.h"
 #include "ndp/photos/upload_path.h"
+#include "ndp/s3/s3_settings.h"
 #include "ndp/wire/message_limits.h"
 
 namespace ndtrain::ndp {
@@ -111,21 +112,27 @@ uint64_t PhotoInventory::look() {
   }
 }
 
+Status PhotoInventory::read_csv() {
+  if (config_.labels == "folder" || config_.labels == "none") return {};
+  const auto csv = read_labels_csv(fs_, config_.labels, config_.photos);
+  if (!csv.ok()) return csv.status();
+  csv_.clear();
+  for (const LabelledPhotos::Item& i : csv->items) {
+    csv_[i.path] = csv->classes[static_cast<size_t>(i.label)];
+  }
+  return {};
+}
+
 Result<StoreInventory> PhotoInventory::scan() {
   const std::lock_guard lock(mutex_);
   NoProgress quiet;
-  if (config_.labels != "folder" && config_.labels != "none") {
-    const auto csv = read_labels_csv(fs_, config_.labels, config_.photos);
-    if (!csv.ok()) return csv.status();
-    csv_.clear();
-    for (const LabelledPhotos::Item& i : csv->items) {
-      csv_[i.path] = csv->classes[static_cast<size_t>(i.label)];
-    }
-  }
+  if (Status s = read_csv(); !s.ok()) return s;
   if (Status s = is_there(); !s.ok()) return s;
   std::vector<PhotoChange> changes;
-  const PhotoSet set =
+  const Result<PhotoSet> read =
       all_photos(photos_, *catalogue_, config_.photos, quiet, options_for(changes));
+  if (!read.ok()) return read.status();
+  const PhotoSet& set = *read;
   say_what_was_found();
   collection_ =
       std::ranges::count_if(set.photos, [&](const Photo& p) { return !photos_.is_upload(p.path); });
@@ -181,6 +188,8 @@ void PhotoInventory::forget(std::span<const Digest> deleted) const {
     log::warn("files of deleted photos stay for now, unused: {}", s.message());
   }
 }
+
+bool PhotoInventory::is_far() const { return is_s3_url(config_.photos); }
 
 Result<std::string> PhotoInventory::read(const StorePhoto& photo) const {
   Result<std::string> file = fs_.read(photos_.file_of(photo.path), limits::kPhotoFile);

@@ -41,6 +41,8 @@ class PhotoInventory {
   Result<FolderLook> follow(const DirectoryChanges& changes, Clock& clock,
                             const std::function<bool()>& stopping);
   void count();  // size() again, from what follow() found
+  // Whether reading a photo waits for a network.
+  bool is_far() const;
   // Its file; kCorrupt when that has other bytes by now. Any thread.
   Result<std::string> read(const StorePhoto& photo) const;
 
@@ -51,6 +53,7 @@ class PhotoInventory {
   bool in_trash(const Digest& photo) const { return config_.trash && config_.trash->has(photo); }
   uint64_t look();  // reads no photo
   // Under the mutex.
+  Status read_csv();  // of labels, where there is one
   Status is_there();  // that not all photos of the directory have gone at once
   ScanOptions options_for(std::vector<PhotoChange>& changes);
   Status take_found(std::span<const PhotoChange> changes) const;

@@ -42,6 +42,17 @@ std::string remedy_for(int status, const std::string& code) {
   return "";
 }
 
+S3Request listing(const std::string& bucket, const std::string& prefix, int most) {
+  return {.bucket = bucket,
+          .key = "",
+          .query = {{"delimiter", "/"},
+                    {"encoding-type", "url"},
+                    {"list-type", "2"},
+                    {"max-keys", std::to_string(most)},
+                    {"prefix", prefix}},
+          .most = kListing};
+}
+
 // What the headers say of an object.
 S3Object object_of(const std::string& key, const S3Answer& answer) {
   const auto header = [&](const char* name) {
@@ -66,7 +77,9 @@ struct S3Client::State {
       : connections(std::move(settings)), clock(waits_by), rng(seed, "s3 retries") {}
 
   // Until an answer comes that another attempt would not change, or attempts are used up.
-  Result<S3Answer> ask(const S3Request& request);
+  Result<S3Answer> ask(const S3Request& request, int attempts = kS3Attempts);
+  // Of an object.
+  Result<S3Answer> ask_of_object(const S3Request& request);
   void wait(int attempt, const S3Answer* answer);
   Status failure(const S3Request& request, const S3Answer& answer) const;
 
@@ -106,10 +119,10 @@ Status S3Client::State::failure(const S3Request& request, const S3Answer& answer
   return {absent ? Code::kNotFound : Code::kIo, text + remedy_for(answer.status, f.code)};
 }
 
-Result<S3Answer> S3Client::State::ask(const S3Request& request) {
+Result<S3Answer> S3Client::State::ask(const S3Request& request, int attempts) {
   for (int attempt = 0;; ++attempt) {
     Result<S3Answer> answer = connections.send(request);
-    const bool last = attempt + 1 == kS3Attempts;
+    const bool last = attempt + 1 == attempts;
     if (!answer.ok()) {
       if (answer.status().code() == Code::kIo && !last) {
         wait(attempt, nullptr);
@@ -125,10 +138,18 @@ Result<S3Answer> S3Client::State::ask(const S3Request& request) {
     }
     if (last) {
       const Status s = failure(request, *answer);
-      return Status(s.code(), s.message() + ", " + std::to_string(kS3Attempts) + " times");
+      return Status(s.code(), s.message() + ", " + std::to_string(attempts) + " times");
     }
     wait(attempt, &*answer);
   }
+}
+
+// A broken object must not look as if all were away, nor the other way round.
+Result<S3Answer> S3Client::State::ask_of_object(const S3Request& request) {
+  Result<S3Answer> answer = ask(request);
+  if (answer.ok() || answer.status().code() != Code::kIo) return answer;
+  if (ask(listing(request.bucket, "", 1), 1).ok()) return answer;
+  return Status(Code::kUnavailable, answer.status().message());
 }
 
 S3Client::S3Client(S3Settings settings, Clock& clock, uint64_t seed)
@@ -138,18 +159,11 @@ S3Client::~S3Client() = default;
 
 Result<S3Page> S3Client::list(const std::string& bucket, const std::string& prefix,
                               const std::string& next, int most) {
-  S3Request request{.bucket = bucket,
-                    .key = "",
-                    .query = {{"delimiter", "/"},
-                              {"encoding-type", "url"},
-                              {"list-type", "2"},
-                              {"max-keys", std::to_string(most)},
-                              {"prefix", prefix}},
-                    .most = kListing};
+  S3Request request = listing(bucket, prefix, most);
   if (!next.empty()) request.query["continuation-token"] = next;
   const Result<S3Answer> answer = state_->ask(request);
   // A bucket that is gone is no empty directory.
-  if (!answer.ok()) return Status(Code::kIo, answer.status().message());
+  if (!answer.ok()) return Status(Code::kUnavailable, answer.status().message());
   Result<S3Page> page = parse_s3_page(answer->body);
   if (!page.ok()) {
     return Status(page.status().code(), "s3://" + bucket + "/" + printable(prefix, 1024) + ": " +
@@ -159,7 +173,8 @@ Result<S3Page> S3Client::list(const std::string& bucket, const std::string& pref
 }
 
 Result<S3Object> S3Client::head(const std::string& bucket, const std::string& key) {
-  const Result<S3Answer> answer = state_->ask({.method = "HEAD", .bucket = bucket, .key = key});
+  const Result<S3Answer> answer =
+      state_->ask_of_object({.method = "HEAD", .bucket = bucket, .key = key});
   if (!answer.ok()) return answer.status();
   return object_of(key, *answer);
 }
@@ -172,7 +187,7 @@ Result<S3Bytes> S3Client::get(const std::string& bucket, const std::string& key,
                                 std::to_string(offset + length - 1)},
                     .most = std::max(static_cast<size_t>(length), kListing)};
   if (!etag.empty()) request.headers.push_back("if-match: " + etag);
-  Result<S3Answer> answer = state_->ask(request);
+  Result<S3Answer> answer = state_->ask_of_object(request);
   if (!answer.ok()) return answer.status();
   if (answer->status == kNothingThere) {
     Result<S3Object> object = head(bucket, key);

@@ -37,8 +37,9 @@ struct S3Bytes {
   S3Object object;  // all of it, of which `bytes` are a part
 };
 
-// Errors name bucket, key, the status and S3's code, and say what helps. kNotFound: no such key;
-// a bucket that is gone, keys that are refused and a server that cannot be reached are kIo.
+// Errors name bucket, key, the status and S3's code, and say what helps. kNotFound: no such key.
+// kUnavailable: nothing of the bucket can be had, since it is gone, keys are refused or no server
+// answers. kIo is what is wrong with one object, while its bucket is listed.
 class S3Client {
  public:
   S3Client(S3Settings settings, Clock& clock, uint64_t seed);

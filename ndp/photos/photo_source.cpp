@@ -52,6 +52,7 @@ Status DirectorySource::seek(const std::string& cursor, PhotoPage& page) {
     const Result<FileInfo> info = fs_.info(full(path));
     if (!info.ok() || !info->is_directory) return {};
     if (Status s = enter(path, *info); !s.ok()) {
+      if (s.code() == Code::kUnavailable) return s;
       page.problems.push_back({path, s.message()});
       return {};
     }
@@ -60,26 +61,33 @@ Status DirectorySource::seek(const std::string& cursor, PhotoPage& page) {
   return {};
 }
 
-void DirectorySource::visit(const std::string& path, PhotoPage& page) {
+Status DirectorySource::visit(const std::string& path, PhotoPage& page) {
   if (path.size() > static_cast<size_t>(limits::kPathBytes)) {
     page.problems.push_back({path, "the path is too long"});
-    return;
+    return {};
   }
   const Result<FileInfo> info = fs_.info(full(path));
   const bool photo = format_of_extension(extension_of(path)) != PhotoFormat::kUnknown;
-  if (!info.ok()) {
-    // Gone since its directory was listed, or a link to nothing: not there.
-    if (info.status().code() != Code::kNotFound) {
-      page.problems.push_back({path, info.status().message()});
-    }
-  } else if (info->is_directory) {
-    if (Status s = enter(path, *info); !s.ok()) page.problems.push_back({path, s.message()});
-  } else if (photo) {
+  Status problem = info.status();
+  if (problem.code() == Code::kNotFound)
+    return {};  // gone since it was listed, or a link to nothing
+  if (info.ok() && info->is_directory) problem = enter(path, *info);
+  if (problem.code() == Code::kUnavailable) return problem;
+  if (!problem.ok()) {
+    page.problems.push_back({path, problem.message()});
+  } else if (photo && !info->is_directory) {
     page.photos.push_back({path, info->size, info->mtime_ns, info->inode});
   }
+  return {};
 }
 
 Result<PhotoPage> DirectorySource::list(const std::string& cursor, size_t limit) {
+  Result<PhotoPage> page = walk(cursor, limit);
+  stands_at_ = page.ok() ? page->next : "";
+  return page;
+}
+
+Result<PhotoPage> DirectorySource::walk(const std::string& cursor, size_t limit) {
   PhotoPage page;
   if (cursor.empty() || cursor != stands_at_) {
     if (Status s = seek(cursor, page); !s.ok()) return s;
@@ -91,10 +99,10 @@ Result<PhotoPage> DirectorySource::list(const std::string& cursor, size_t limit)
       continue;
     }
     const std::string& name = level.names[level.next++];
-    if (!name.starts_with('.')) visit(join(level.path, name), page);
+    if (name.starts_with('.')) continue;
+    if (Status s = visit(join(level.path, name), page); !s.ok()) return s;
   }
   if (!levels_.empty()) page.next = page.photos.back().path;
-  stands_at_ = page.next;
   return page;
 }
 

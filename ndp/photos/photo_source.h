@@ -35,8 +35,8 @@ class PhotoSource {
  public:
   virtual ~PhotoSource() = default;
   // At most `limit` (> 0) photos after `cursor` ("" to begin), each once, in an order of the
-  // source's own that does not change. An error only when nothing can be listed at all. One thread
-  // at a time.
+  // source's own that does not change. An error only when nothing can be listed at all, or
+  // something is kUnavailable. One thread at a time.
   virtual Result<PhotoPage> list(const std::string& cursor, size_t limit) = 0;
   // The bytes of a listed photo. kTooLarge beyond limits::kPhotoFile. Any number of threads.
   virtual Result<std::string> open(const std::string& path) = 0;
@@ -66,7 +66,8 @@ class DirectorySource final : public PhotoSource {
 
   Status enter(std::string path, const FileInfo& info);
   Status seek(const std::string& cursor, PhotoPage& page);
-  void visit(const std::string& path, PhotoPage& page);
+  Result<PhotoPage> walk(const std::string& cursor, size_t limit);
+  Status visit(const std::string& path, PhotoPage& page);
   std::string full(const std::string& path) const {
     return path.empty() ? root_ : join(root_, path);
   }

@@ -73,12 +73,22 @@ Status PhotoInventory::is_there() {
 ScanOptions PhotoInventory::options_for(std::vector<PhotoChange>& changes) {
   ScanOptions options;
   options.far = is_far();
+  if (fetched_) options.on_read = [this](const auto& part) { return keep(part); };
   if (!config_.found) return options;
   options.on_change = [&changes](const PhotoChange& c) { changes.push_back(c); };
   if (catalogue_->scanned().or_throw()) {
     options.on_end = [this, &changes] { return take_found(changes); };
   }
   return options;
+}
+
+bool PhotoInventory::keep(std::span<const PhotoRead> part) const {
+  for (const PhotoRead& p : part) {
+    if (in_shard(p.entry.ref.path) && !photos_.is_upload(p.entry.ref.path)) {
+      fetched_->keep(*p.entry.digest, p.file);
+    }
+  }
+  return true;
 }
 
 Status PhotoInventory::take_found(std::span<const PhotoChange> changes) const {

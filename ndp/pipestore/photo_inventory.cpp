@@ -192,8 +192,15 @@ void PhotoInventory::forget(std::span<const Digest> deleted) const {
 bool PhotoInventory::is_far() const { return is_s3_url(config_.photos); }
 
 Result<std::string> PhotoInventory::read(const StorePhoto& photo) const {
+  if (fetched_) {
+    if (std::optional<std::string> kept = fetched_->get(photo.digest)) return std::move(*kept);
+  }
   Result<std::string> file = fs_.read(photos_.file_of(photo.path), limits::kPhotoFile);
-  if (!file.ok() || sha256(*file) == photo.digest) return file;
+  if (!file.ok()) return file;
+  if (sha256(*file) == photo.digest) {
+    if (fetched_ && !photos_.is_upload(photo.path)) fetched_->keep(photo.digest, *file);
+    return file;
+  }
   if (config_.suspect) config_.suspect(photo.path);
   return Status(Code::kCorrupt, "its bytes are not those of photo " + to_hex(photo.digest) +
                                     " any more: the file was written, or the disk has changed it");

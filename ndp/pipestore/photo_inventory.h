@@ -14,6 +14,7 @@
 #include "framework/core/directory_watch.h"
 #include "framework/core/fs.h"
 #include "ndp/photos/catalogue.h"
+#include "ndp/pipestore/fetched_files.h"
 #include "ndp/pipestore/photo_row_config.h"
 #include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/store_photos.h"
@@ -41,9 +42,12 @@ class PhotoInventory {
   Result<FolderLook> follow(const DirectoryChanges& changes, Clock& clock,
                             const std::function<bool()>& stopping);
   void count();  // size() again, from what follow() found
-  // Whether reading a photo waits for a network.
+  // Whether reading a photo waits for a network; then where files are kept that were fetched, which
+  // outlives this: none before.
   bool is_far() const;
-  // Its file; kCorrupt when that has other bytes by now. Any thread.
+  void keep_in(FetchedFiles& files) { fetched_ = &files; }
+  // Its file; kCorrupt when that has other bytes by now, kUnavailable when all are away. Any
+  // thread.
   Result<std::string> read(const StorePhoto& photo) const;
 
  private:
@@ -56,12 +60,14 @@ class PhotoInventory {
   Status read_csv();  // of labels, where there is one
   Status is_there();  // that not all photos of the directory have gone at once
   ScanOptions options_for(std::vector<PhotoChange>& changes);
+  bool keep(std::span<const PhotoRead> part) const;
   Status take_found(std::span<const PhotoChange> changes) const;
   void forget(std::span<const Digest> deleted) const;
 
   const PhotoRowConfig& config_;
   Fs& fs_;
   StorePhotos photos_;
+  FetchedFiles* fetched_ = nullptr;
   std::mutex mutex_;                                // of the catalogue, and of all up to size_
   bool said_folders_ = false, said_older_ = false;  // once each
   std::unique_ptr<Catalogue> catalogue_;

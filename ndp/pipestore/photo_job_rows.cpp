@@ -9,6 +9,7 @@
 #include "framework/core/log.h"
 #include "ndp/engine/crops.h"
 #include "ndp/labels/top_k_row.h"
+#include "ndp/pipestore/job_photos.h"
 #include "ndp/pipestore/plain_rows.h"
 
 namespace ndtrain::ndp {
@@ -24,6 +25,10 @@ void add_stages(const EngineStats& stats, JobRows::Made& made) {
   made.stages["resize"] += stats.resize_s;
   made.stages["normalise"] += stats.normalise_s;
   made.stages["extract"] += stats.infer_s;
+}
+
+void say_full(const Status& s) {
+  log::warn("features are not kept for the next time: {}", s.message());
 }
 
 }  // namespace
@@ -42,7 +47,7 @@ PhotoJobRows::PhotoJobRows(const Ports& ports, What what)
 }
 
 Result<JobRows::Made> PhotoJobRows::make(std::span<const size_t> places) {
-  return measured([&] {
+  return measured([&]() -> Result<Made> {
     switch (what_.job.rows()) {
       case wire::Job::FEATURES:
         return features(places);
@@ -63,12 +68,15 @@ Result<JobRows::Made> PhotoJobRows::make_views(std::span<const size_t> places) {
   return measured([&] { return views(places); });
 }
 
-JobRows::Made PhotoJobRows::measured(const std::function<Made()>& make) {
+Result<JobRows::Made> PhotoJobRows::measured(const std::function<Result<Made>()>& make) {
   const auto start = std::chrono::steady_clock::now();
   (void)energy_.take();  // what was used between two calls is nobody's
-  Made made = make();
-  made.busy = seconds_since(start);
-  made.joules = energy_.take();
+  away_ = {};
+  Result<Made> made = make();
+  if (!away_.ok()) return away_;
+  if (!made.ok()) return made;
+  made->busy = seconds_since(start);
+  made->joules = energy_.take();
   return made;
 }
 
@@ -109,6 +117,14 @@ PhotoJobRows::Extraction PhotoJobRows::of_photos() {
   return {n.engine(), FeatureRows(n.has_features() ? &ports_.cache : nullptr, n.features())};
 }
 
+void PhotoJobRows::take_bad(size_t place, const Status& why, Made& made) {
+  if (why.code() == Code::kUnavailable) {
+    away_ = why;
+  } else {
+    made.bad.push_back({place, why.message()});
+  }
+}
+
 std::vector<std::string> PhotoJobRows::extract(std::span<const size_t> places, Extraction by,
                                                Made& made) {
   const Network& n = *what_.network;
@@ -125,11 +141,16 @@ std::vector<std::string> PhotoJobRows::extract(std::span<const size_t> places, E
   if (missing.empty()) return rows;
   CropCache kept(ports_.cache, n.preprocess(), ports_.config.compress_crops);
   const Engine::Crops crops = kept.with(digest);
+  std::vector<size_t> read;
+  for (const size_t i : missing) {
+    if (!by.from_crops || !kept.has(digest(i))) read.push_back(places[i]);
+  }
+  JobPhotos files(ports_.files, *what_.photos, read);
   size_t done = 0;
   const FeatureRows::Photos photos{
       .digest = digest,
       .name = [&](size_t i) { return photo(places[i]).path; },
-      .open = [&](size_t i) { return ports_.files.read(photo(places[i])); },
+      .open = [&](size_t i) { return files.read(places[i]); },
       .crops = by.from_crops ? &crops : nullptr,
       .take =
           [&](size_t i, std::span<const std::byte> row) {
@@ -139,21 +160,15 @@ std::vector<std::string> PhotoJobRows::extract(std::span<const size_t> places, E
             if (!finite) made.bad.push_back({places[i], "the extractor makes NaN or Inf of it"});
             return finite;
           },
-      .bad =
-          [&](const BadPhoto& b) {
-            made.bad.push_back({places[b.item], b.reason.message()});
-          },
-      .full =
-          [](const Status& s) {
-            log::warn("features are not kept for the next time: {}", s.message());
-          },
+      .bad = [&](const BadPhoto& b) { take_bad(places[b.item], b.reason, made); },
+      .full = say_full,
       .go_on =
           [&](size_t some) {
             done += some;
-            return !given_up_ &&
+            return !given_up_ && away_.ok() &&
                    (!ports_.config.upload_priority || !ports_.config.upload_priority->busy());
           }};
-  for (std::span<const size_t> rest = missing; !rest.empty() && !given_up_;) {
+  for (std::span<const size_t> rest = missing; !rest.empty() && !given_up_ && away_.ok();) {
     done = 0;
     const EngineStats stats =
         by.features.extract(by.engine, rest.first(next_piece(rest.size())), photos);
@@ -184,6 +199,7 @@ JobRows::Made PhotoJobRows::views(std::span<const size_t> places) {
   FeatureKind kind = what_.network->features();
   view_.number = 0;
   for (const Digest& group : groups_of_views(what_.network->id(), what_.views)) {
+    if (!away_.ok()) return made;
     kind.extractor = group;
     view_.places = good;
     const std::vector<std::string> of_view =

@@ -48,7 +48,8 @@ class PhotoJobRows final : public JobRows {
   // How many of `n` photos the next piece of work has.
   size_t next_piece(size_t n) const;
   const StorePhoto& photo(size_t place) const { return what_.photos->photos[place]; }
-  Made measured(const std::function<Made()>& make);  // with the time and energy it takes
+  // With the time and energy it takes; kUnavailable where photos are away.
+  Result<Made> measured(const std::function<Result<Made>()>& make);
   Made features(std::span<const size_t> places);
   Made views(std::span<const size_t> places);
   Made labels(std::span<const size_t> places);
@@ -61,6 +62,7 @@ class PhotoJobRows final : public JobRows {
     bool from_crops = true;  // that are kept
   };
   Extraction of_photos();
+  void take_bad(size_t place, const Status& why, Made& made);
   // A row of the extractor's outputs for each place: from the cache, from a kept crop, or from the
   // photo; empty where it is bad.
   std::vector<std::string> extract(std::span<const size_t> places, Extraction by, Made& made);
@@ -69,6 +71,7 @@ class PhotoJobRows final : public JobRows {
   const What what_;
   EnergyMeter energy_;
   std::atomic<bool> given_up_ = false;
+  Status away_;  // why photos are, which stops what is made now
   // What is made now.
   struct View {
     std::span<const size_t> places;

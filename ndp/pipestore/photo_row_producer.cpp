@@ -49,6 +49,9 @@ PhotoRowProducer::PhotoRowProducer(PhotoRowConfig config, Devices& devices, Fs& 
                                   {.budget_bytes = config_.cache_bytes});
   if (!cache.ok()) throw Error("feature cache: ", cache.status().message());
   cache_ = std::move(*cache);
+  if (!inventory_.is_far()) return;
+  fetched_ = std::make_unique<FetchedFiles>(*cache_);
+  inventory_.keep_in(*fetched_);
 }
 
 PhotoRowProducer::~PhotoRowProducer() {

@@ -36,6 +36,7 @@ class PhotoRowProducer : public RowProducer {
   Fs& fs_;
   PhotoInventory inventory_;
   std::unique_ptr<SegmentStore> cache_;
+  std::unique_ptr<FetchedFiles> fetched_;  // where photos are far away
 };
 
 }  // namespace ndtrain::ndp

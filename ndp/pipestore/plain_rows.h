@@ -10,11 +10,12 @@
 namespace ndtrain::ndp {
 
 // From `kept` where they are, else from the photos by `decoder`, then kept. `packed`: by zstd.
-JobRows::Made crop_rows(const PhotoInventory& files, const StoreInventory& photos,
-                        std::span<const size_t> places, CropCache& kept,
-                        const Preprocess& preprocess, PhotoDecoder& decoder, bool packed);
+// kUnavailable: the photos are away; so it is with files.
+Result<JobRows::Made> crop_rows(const PhotoInventory& files, const StoreInventory& photos,
+                                std::span<const size_t> places, CropCache& kept,
+                                const Preprocess& preprocess, PhotoDecoder& decoder, bool packed);
 
-JobRows::Made file_rows(const PhotoInventory& files, const StoreInventory& photos,
-                        std::span<const size_t> places);
+Result<JobRows::Made> file_rows(const PhotoInventory& files, const StoreInventory& photos,
+                                std::span<const size_t> places);
 
 }  // namespace ndtrain::ndp

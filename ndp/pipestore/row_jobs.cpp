@@ -124,7 +124,31 @@ void RowJobs::model_failed(const Status& why) {
   for (const uint64_t id : waiting) refuse(id, "its model cannot be kept: " + why.message());
 }
 
+void RowJobs::wait_for_photos(uint64_t id, const Status& why) {
+  photos_at_ = std::min(photos_at_, ports_.clock.monotonic() + kAway);
+  if (!std::exchange(away_, true)) log::warn("job {} waits for photos: {}", id, why.message());
+}
+
+void RowJobs::photos_are_there() {
+  if (std::exchange(away_, false)) log::info("the photos can be read again");
+}
+
+void RowJobs::try_photos_again() {
+  photos_at_ = Time::max();
+  std::vector<uint64_t> ids;
+  for (const auto& [id, job] : jobs_) ids.push_back(id);
+  for (const uint64_t id : ids) {  // any of which may be refused meanwhile
+    const auto job = jobs_.find(id);
+    if (job == jobs_.end()) continue;
+    if (std::exchange(job->second.unlisted, false)) list(id);
+    for (RowDelivery::Batch& batch : std::exchange(job->second.waiting, {})) {
+      if (jobs_.contains(id)) make(id, std::move(batch));
+    }
+  }
+}
+
 void RowJobs::tick() {
+  if (ports_.clock.monotonic() >= photos_at_) try_photos_again();
   if (ports_.clock.monotonic() < retry_at_) return;
   retry_at_ = Time::max();
   ports_.go_on();
@@ -154,7 +178,12 @@ void RowJobs::list(uint64_t id) {
 }
 
 void RowJobs::listed(uint64_t id, Result<StoreInventory> result) {
+  if (result.status().code() == Code::kUnavailable) {
+    jobs_.at(id).unlisted = true;
+    return wait_for_photos(id, result.status());
+  }
   if (!result.ok()) return refuse(id, result.status().message());
+  photos_are_there();
   jobs_.at(id).inventory = std::make_shared<StoreInventory>(std::move(*result));
   ports_.go_on();
 }
@@ -225,24 +254,34 @@ void RowJobs::make_more(uint64_t id) {
     std::optional<RowDelivery::Batch> batch = job.work->next(kBatch);
     if (!batch) return;
     ++job.tasks;
-    std::vector<size_t> places;
-    for (const RowDelivery::Photo& p : batch->photos) places.push_back(p.place);
-    const bool views = job.ask.has_views() && batch->run > 0;
-    auto task = [this, id, serial = job.serial, rows = job.rows, batch = std::move(*batch),
-                 places = std::move(places), views]() -> Continuation {
-      Result<JobRows::Made> result =
-          tried([&] { return views ? rows->make_views(places) : rows->make(places); });
-      return [this, id, serial, batch, result = std::move(result)] {
-        if (is_current(id, serial)) made(id, batch, result);
-      };
-    };
-    ports_.lanes.start(kStoreLane, std::move(task));
+    make(id, std::move(*batch));
   }
+}
+
+void RowJobs::make(uint64_t id, RowDelivery::Batch batch) {
+  const Job& job = jobs_.at(id);
+  std::vector<size_t> places;
+  for (const RowDelivery::Photo& p : batch.photos) places.push_back(p.place);
+  const bool views = job.ask.has_views() && batch.run > 0;
+  auto task = [this, id, serial = job.serial, rows = job.rows, batch = std::move(batch),
+               places = std::move(places), views]() -> Continuation {
+    Result<JobRows::Made> result =
+        tried([&] { return views ? rows->make_views(places) : rows->make(places); });
+    return [this, id, serial, batch, result = std::move(result)] {
+      if (is_current(id, serial)) made(id, batch, result);
+    };
+  };
+  ports_.lanes.start(kStoreLane, std::move(task));
 }
 
 void RowJobs::made(uint64_t id, const RowDelivery::Batch& batch,
                    const Result<JobRows::Made>& made) {
+  if (made.status().code() == Code::kUnavailable) {
+    jobs_.at(id).waiting.push_back(batch);
+    return wait_for_photos(id, made.status());
+  }
   if (!made.ok()) return refuse(id, made.status().message());
+  photos_are_there();
   const bool whole = std::ranges::all_of(
       made->rows, [](const std::string& row) { return row.size() <= kWholeRow; });
   if (!whole && ports_.tuner.protocol() < kSpeaksOfPieces) {

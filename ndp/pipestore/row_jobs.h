@@ -4,6 +4,7 @@
 // on the lane.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -34,6 +35,8 @@ class RowJobs {
   using Time = TunerConnection::Time;
   // Between two attempts to fetch a model for which there is no room.
   static constexpr Time kRetry = std::chrono::seconds(30);
+  // Between two attempts to read photos that are away (kUnavailable); jobs wait for them.
+  static constexpr Time kAway = std::chrono::seconds(10);
 
   struct Ports {
     Clock& clock;
@@ -53,7 +56,7 @@ class RowJobs {
   void end(const wire::JobEnd& end);
   void session_over() {
     jobs_.clear();
-    retry_at_ = Time::max();
+    retry_at_ = photos_at_ = Time::max();
   }
 
   void advance();  // whatever waits for a model, or for nothing any more
@@ -61,7 +64,8 @@ class RowJobs {
   void model_failed(const Status& why);
 
   void tick();
-  Time next() const { return retry_at_; }  // when tick() has something to do
+  // When tick() has something to do.
+  Time next() const { return std::min(retry_at_, photos_at_); }
 
   std::vector<Digest> models() const;  // that jobs need
   size_t size() const { return jobs_.size(); }
@@ -79,7 +83,9 @@ class RowJobs {
     bool opening = false;
     std::shared_ptr<JobRows> rows;  // once it is open; tasks hold on to them
     std::unique_ptr<RowDelivery> work;
-    size_t tasks = 0;                                          // on the lane
+    size_t tasks = 0;                                          // on the lane, or waiting for photos
+    std::vector<RowDelivery::Batch> waiting;                   // for photos
+    bool unlisted = false;                                     // its list waits for photos
     std::map<uint32_t, std::map<std::string, double>> stages;  // by run
     std::map<uint32_t, std::map<std::string, uint64_t>> made_from;
     std::map<uint32_t, double> joules;  // by run
@@ -106,6 +112,10 @@ class RowJobs {
   void opened(uint64_t id, const Result<Opened>& result,
               const std::optional<ModelFetch::Damage>& damage);
   void make_more(uint64_t id);
+  void make(uint64_t id, RowDelivery::Batch batch);
+  void wait_for_photos(uint64_t id, const Status& why);
+  void photos_are_there();
+  void try_photos_again();
   void made(uint64_t id, const RowDelivery::Batch& batch, const Result<JobRows::Made>& made);
   static void add_cost(Job& job, uint32_t run, const JobRows::Made& made);
   static void report_cost(const Job& job, uint32_t run, wire::RunDone& done);
@@ -114,6 +124,8 @@ class RowJobs {
   uint64_t serials_ = 0;
   size_t listing_ = 0;            // lists on the lane
   Time retry_at_ = Time::max();   // that there may be room for models; max(): there is
+  Time photos_at_ = Time::max();  // they may be back; max(): no job waits for them
+  bool away_ = false;             // as was said
   std::map<uint64_t, Job> jobs_;  // of this session
   uint64_t rows_made_ = 0, row_bytes_ = 0, photo_bytes_ = 0;
   std::map<std::string, double> stages_;

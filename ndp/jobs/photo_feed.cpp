@@ -8,7 +8,7 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr std::chrono::milliseconds kGlance{200};  // at whether to stop
+constexpr std::chrono::milliseconds kFeedGlance{200};  // at whether to stop
 
 }  // namespace
 
@@ -71,7 +71,7 @@ bool PhotoFeed::give(std::vector<PhotoRead> part) {
 
 std::optional<std::vector<PhotoRead>> PhotoFeed::next(const std::function<bool()>& stop) {
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kGlance, [&] { return part_ || over_; })) {
+  while (!changed_.wait_for(lock, kFeedGlance, [&] { return part_ || over_; })) {
     if (stop()) return std::nullopt;
   }
   if (part_) {

@@ -15,7 +15,7 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr std::chrono::milliseconds kGlance{200};  // at whether to stop
+constexpr std::chrono::milliseconds kWaitGlance{200};  // at whether to stop
 
 void add(const EngineStats& some, EngineStats& to) {
   to.photos += some.photos;
@@ -145,9 +145,9 @@ class Relabel {
   // False: interrupted.
   bool wait(bool again) {
     if (!again) log::warn("labelling waits for photos: {}", away_.message());
-    for (std::chrono::nanoseconds left = config_.again; left.count() > 0; left -= kGlance) {
+    for (std::chrono::nanoseconds left = config_.again; left.count() > 0; left -= kWaitGlance) {
       if (progress_.interrupted()) break;
-      clock_.sleep(std::min<std::chrono::nanoseconds>(left, kGlance));
+      clock_.sleep(std::min<std::chrono::nanoseconds>(left, kWaitGlance));
     }
     result_.interrupted = progress_.interrupted();
     return !result_.interrupted;

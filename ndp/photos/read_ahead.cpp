@@ -22,16 +22,17 @@ constexpr double kSmoothing = 1.0 / 8;  // as TCP smooths round trips (RFC 6298)
 constexpr double kMemory = 256;         // photos: more than a batch, which is taken at once
 constexpr size_t kBehind = 64;  // places behind the furthest one taken: nobody comes back for them
 
-double seconds(nanoseconds t) { return std::chrono::duration<double>(t).count(); }
+double in_seconds(nanoseconds t) { return std::chrono::duration<double>(t).count(); }
 
 }  // namespace
 
 void ReadAheadPace::fetched(nanoseconds took) {
-  fetch_s_ = fetch_s_ == 0 ? seconds(took) : fetch_s_ + kSmoothing * (seconds(took) - fetch_s_);
+  fetch_s_ =
+      fetch_s_ == 0 ? in_seconds(took) : fetch_s_ + kSmoothing * (in_seconds(took) - fetch_s_);
 }
 
 void ReadAheadPace::used(nanoseconds took) {
-  use_s_ += seconds(took);
+  use_s_ += in_seconds(took);
   photos_ += 1;
   if (photos_ < kMemory) return;
   use_s_ /= 2;

@@ -148,7 +148,7 @@ Result<S3Answer> S3Client::State::ask(const S3Request& request, int attempts) {
 Result<S3Answer> S3Client::State::ask_of_object(const S3Request& request) {
   Result<S3Answer> answer = ask(request);
   if (answer.ok() || answer.status().code() != Code::kIo) return answer;
-  if (ask(listing(request.bucket, "", 1), 1).ok()) return answer;
+  if (ask(listing(request.bucket, "", 1), 1).ok()) return ask(request);  // it may be back
   return Status(Code::kUnavailable, answer.status().message());
 }
 

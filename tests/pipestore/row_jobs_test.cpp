@@ -26,6 +26,7 @@ struct Numbered final : RowProducer {
     RowDelivery::RowSize row() const override { return {8}; }
     Result<Made> make(std::span<const size_t> places) override {
       of.calls += "make" + std::to_string(job) + " ";
+      if (of.away) return Status(Code::kUnavailable, "no bucket");
       Made made;
       for (const size_t place : places)
         made.rows.push_back(row_of(job, photos->photos[place].path));
@@ -44,6 +45,7 @@ struct Numbered final : RowProducer {
   uint64_t photos() const override { return size; }
   Result<StoreInventory> scan() override {
     calls += "scan ";
+    if (away) return Status(Code::kUnavailable, "no bucket");
     StoreInventory all;
     for (uint64_t i = 0; i < size; ++i) {
       all.photos.push_back({.digest = sha256(std::to_string(i)), .path = std::to_string(i)});
@@ -57,6 +59,7 @@ struct Numbered final : RowProducer {
     return std::unique_ptr<JobRows>(std::make_unique<Rows>(*this, job.job(), std::move(list)));
   }
   uint64_t size;
+  bool away = false;
   std::string calls;
 };
 
@@ -145,6 +148,46 @@ TEST(RowJobs, WaitForRoomForTheirModelAndGoOnByThemselves) {
   store.fs.set_capacity(int64_t{1} << 40);
   give();
   EXPECT_TRUE(store.sent.back().has_inventory());
+}
+
+TEST(RowJobs, WaitForPhotosThatAreAwayAndGoOnByThemselves) {
+  Numbered producer(3 * RowJobs::kBatch);
+  WelcomedStore store(producer);
+  const auto pass = [&](RowJobs::Time time) {
+    store.clock.advance(time);
+    store.service.tick();
+    store.lanes.run();
+  };
+  producer.away = true;
+  store.sent.clear();
+  store.service.handle({store.link, asks(7)});
+  store.lanes.run();
+  pass(RowJobs::kAway / 2);
+  EXPECT_EQ(producer.calls, "scan ");
+  pass(RowJobs::kAway / 2);
+  EXPECT_EQ(producer.calls, "scan scan ");
+  EXPECT_TRUE(store.sent.empty());
+  producer.away = false;
+  pass(RowJobs::kAway);
+  EXPECT_EQ(producer.calls, "scan scan scan open7 ");
+  ASSERT_TRUE(store.sent.back().has_inventory());
+
+  producer.away = true;
+  producer.calls.clear();
+  store.sent.clear();
+  store.service.handle({store.link, wants(7, 0, 3 * RowJobs::kBatch)});
+  store.lanes.run();
+  pass(RowJobs::kAway);
+  EXPECT_EQ(producer.calls, "make7 make7 make7 make7 ");
+  EXPECT_TRUE(store.sent.empty()) << "photos that are away are not bad, and the job is not refused";
+  producer.away = false;
+  pass(RowJobs::kAway);
+  std::string rows, expected;
+  for (const wire::FromStore& sent : store.sent) rows += sent.rows().rows();
+  for (size_t i = 0; i < 3 * RowJobs::kBatch; ++i) {
+    expected += Numbered::row_of(7, std::to_string(i));
+  }
+  EXPECT_EQ(rows, expected);
 }
 
 // Of a large job and a small one, the small one does not wait for the end of the large one; each

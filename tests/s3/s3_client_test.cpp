@@ -115,10 +115,10 @@ TEST_F(S3ClientTest, BusyServersAreAskedAgainNotBeforeTheySay) {
 TEST_F(S3ClientTest, ItGivesUpAfterSomeAttempts) {
   go_wrong(1000, {.kind = Kind::kStatus, .status = 500, .code = "InternalError"});
   const Status s = client_.get("photos", "a", 0, 10).status();
-  EXPECT_EQ(s.code(), Code::kIo);
+  EXPECT_EQ(s.code(), Code::kUnavailable);
   EXPECT_THAT(s.message(), AllOf(HasSubstr("s3://photos/a"), HasSubstr("500 InternalError"),
                                  HasSubstr("8 times")));
-  EXPECT_EQ(server_.calls().size(), size_t{kS3Attempts});
+  EXPECT_EQ(server_.calls().size(), size_t{kS3Attempts + 1});  // the last asks for its bucket
   EXPECT_GT(waited(), 0);
   EXPECT_LT(waited(), 0.1 * 127);
 }
@@ -136,19 +136,38 @@ TEST_F(S3ClientTest, WhatIsCutOffIsAskedForAgain) {
 TEST_F(S3ClientTest, ErrorsSayWhatHelps) {
   const auto refusal = [&](int status, const char* code) {
     server_.forget_calls();
-    go_wrong(1, {.kind = Kind::kStatus, .status = status, .code = code});
+    server_.set_fault([=](const S3Call& call) {
+      return call.path == "/photos/a"
+                 ? S3Fault{.kind = Kind::kStatus, .status = status, .code = code}
+                 : S3Fault();
+    });
     const Status s = client_.get("photos", "a", 0, 10).status();
     EXPECT_EQ(s.code(), Code::kIo);
-    EXPECT_EQ(server_.calls().size(), 1U) << code;
+    EXPECT_EQ(server_.count("GET", "/photos/a"), 2) << code;  // again, since its bucket is listed
     return s.message();
   };
   EXPECT_THAT(refusal(403, "RequestTimeTooSkewed"),
               AllOf(HasSubstr("s3://photos/a"), HasSubstr("403"), HasSubstr("clock")));
   EXPECT_THAT(refusal(403, "ExpiredToken"), HasSubstr("get new ones"));
   EXPECT_THAT(refusal(301, "PermanentRedirect"), HasSubstr("AWS_REGION"));
+}
+
+TEST_F(S3ClientTest, ABucketThatIsAwayIsToldFromAnObjectThatCannotBeHad) {
+  server_.put("a", "x");
+  server_.put("b", "x");
+  server_.set_fault([](const S3Call& call) {
+    return call.path == "/photos/a" ? S3Fault{.kind = Kind::kStatus, .code = "InternalError"}
+                                    : S3Fault();
+  });
+  EXPECT_EQ(client_.get("photos", "a", 0, 10).status().code(), Code::kIo);
+  EXPECT_EQ(client_.get("photos", "b", 0, 10).or_throw().bytes, "x");
   server_.drop_bucket();
-  EXPECT_THAT(refusal(404, "NoSuchBucket"), HasSubstr("make the bucket"));
-  EXPECT_EQ(client_.list("photos", "", "").status().code(), Code::kIo);
+  const Status s = client_.get("photos", "b", 0, 10).status();
+  EXPECT_EQ(s.code(), Code::kUnavailable);
+  EXPECT_THAT(s.message(), HasSubstr("make the bucket"));
+  EXPECT_EQ(client_.list("photos", "", "").status().code(), Code::kUnavailable);
+  server_.bring_bucket_back();
+  EXPECT_EQ(client_.get("photos", "b", 0, 10).or_throw().bytes, "x");
 }
 
 TEST_F(S3ClientTest, WrongKeysAreRefused) {

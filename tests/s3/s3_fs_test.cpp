@@ -7,6 +7,7 @@
 #include "framework/testing/memory_fs.h"
 #include "ndp/photos/catalogue.h"
 #include "ndp/photos/photo_source.h"
+#include "ndp/photos/read_ahead.h"
 #include "tests/s3/s3_server.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
@@ -24,7 +25,13 @@ class S3FsTest : public ::testing::Test {
     DirectorySource source(*fs_, "s3://photos/all");
     ThreadPool pool(4);
     server_.forget_calls();
-    return catalogue.scan(source, pool).or_throw();
+    return catalogue.scan(source, pool, far()).or_throw();
+  }
+
+  static ScanOptions far() {
+    ScanOptions options;
+    options.far = true;
+    return options;
   }
 
   Result<S3Settings> settings() const {
@@ -50,7 +57,7 @@ TEST_F(S3FsTest, KeysAreDirectoriesAndFiles) {
   EXPECT_EQ(fs_->read("s3://photos/all/b/c.jpg").or_throw(), "cc");
   EXPECT_EQ(fs_->info("s3://photos/none").status().code(), Code::kNotFound);
   EXPECT_EQ(fs_->read("s3://photos/none").status().code(), Code::kNotFound);
-  EXPECT_EQ(fs_->info("s3://other/none").status().code(), Code::kIo);
+  EXPECT_EQ(fs_->info("s3://other/none").status().code(), Code::kUnavailable);
   fs_->remove("s3://photos/all/a.jpg").or_throw();
   EXPECT_FALSE(server_.objects().contains("all/a.jpg"));
 }
@@ -105,7 +112,7 @@ TEST_F(S3FsTest, BusyAndBrokenAnswersLoseAndDoubleNothing) {
   const auto fs = with_s3(others_, system_clock(), [this] { return settings(); });
   DirectorySource source(*fs, "s3://photos/all");
   ThreadPool pool(4);
-  const ScanReport report = catalogue->scan(source, pool).or_throw();
+  const ScanReport report = catalogue->scan(source, pool, far()).or_throw();
   EXPECT_EQ(report.added, 400);
   EXPECT_TRUE(report.problems.empty());
   for (const CatalogueEntry& e : catalogue->entries_after("", 1000).or_throw()) {
@@ -137,8 +144,49 @@ TEST_F(S3FsTest, ABucketThatVanishesLeavesTheCatalogueAsItWas) {
   server_.drop_bucket();
   DirectorySource source(*fs_, "s3://photos/all");
   ThreadPool pool(1);
-  EXPECT_THAT(catalogue->scan(source, pool).status().message(), HasSubstr("NoSuchBucket"));
+  EXPECT_THAT(catalogue->scan(source, pool, far()).status().message(), HasSubstr("NoSuchBucket"));
   EXPECT_EQ(catalogue->counts().or_throw(), before);
+}
+
+TEST_F(S3FsTest, AScanAsksForSeveralAtATimeAndForEachOnce) {
+  const support::TemporaryDirectory directory;
+  const auto catalogue = Catalogue::open(real_fs(), directory.path()).or_throw();
+  for (int i = 0; i < 100; ++i) server_.put("all/" + std::to_string(i) + ".jpg", "photo");
+  server_.set_latency(std::chrono::milliseconds(20));
+  EXPECT_EQ(scan(*catalogue).added, 100);
+  EXPECT_EQ(server_.count("GET", "/photos/all/"), 100);
+  // Far fewer are asked for at once where each waits for the one before, or a thread of the pool.
+  EXPECT_GT(server_.most_at_once(), 8);
+  EXPECT_LE(server_.most_at_once(), ReadAheadPace::kMost + 1);
+}
+
+// What was read before it vanished is not read again, and nothing is said of what was not.
+TEST_F(S3FsTest, AScanGoesOnWhereABucketVanished) {
+  const support::TemporaryDirectory directory;
+  const auto catalogue = Catalogue::open(real_fs(), directory.path()).or_throw();
+  for (int i = 0; i < 100; ++i) {
+    server_.put("all/" + std::to_string(i) + ".jpg", "photo " + std::to_string(i));
+  }
+  int fetched = 0;
+  server_.set_fault([&](const support::S3Call& call) {
+    fetched += call.path != "/photos/";
+    if (fetched <= 40) return support::S3Fault();
+    return support::S3Fault{
+        .kind = support::S3Fault::Kind::kStatus, .status = 404, .code = "NoSuchBucket"};
+  });
+  DirectorySource source(*fs_, "s3://photos/all");
+  ThreadPool pool(1);
+  EXPECT_EQ(catalogue->scan(source, pool, far()).status().code(), Code::kUnavailable);
+  const int64_t known = catalogue->counts().or_throw().skipped +
+                        catalogue->counts().or_throw().quarantined +
+                        catalogue->counts().or_throw().ok;
+  EXPECT_GT(known, 0);
+  EXPECT_LE(known, 40);
+  server_.set_fault({});
+  const ScanReport report = scan(*catalogue);
+  EXPECT_EQ(report.added, 100);
+  EXPECT_EQ(report.hashed, 100 - known);
+  EXPECT_TRUE(report.problems.empty());
 }
 
 TEST(S3FsSettings, KeysThatAreMissingAreAskedForWhenS3Is) {

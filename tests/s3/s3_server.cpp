@@ -148,9 +148,14 @@ void S3Server::talk(int connection) {
     {
       const std::lock_guard guard(mutex_);
       calls_.push_back(*call);
+      most_at_once_ = std::max(most_at_once_, ++under_way_);
       if (fault_) fault = fault_(*call);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(latency_ms_));
+    {
+      const std::lock_guard guard(mutex_);
+      --under_way_;  // before its client may ask for more
+    }
     if (fault.kind == S3Fault::Kind::kCutConnection) break;
     const bool cut = fault.kind == S3Fault::Kind::kCutBody;
     if (fault.kind == S3Fault::Kind::kStatus) {
@@ -324,6 +329,11 @@ void S3Server::drop_bucket() {
   there_ = false;
 }
 
+void S3Server::bring_bucket_back() {
+  const std::lock_guard guard(mutex_);
+  there_ = true;
+}
+
 void S3Server::set_fault(std::function<S3Fault(const S3Call&)> fault) {
   const std::lock_guard guard(mutex_);
   fault_ = std::move(fault);
@@ -344,6 +354,12 @@ int64_t S3Server::count(const std::string& method, const std::string& path_begin
 void S3Server::forget_calls() {
   const std::lock_guard guard(mutex_);
   calls_.clear();
+  most_at_once_ = under_way_;
+}
+
+int S3Server::most_at_once() const {
+  const std::lock_guard guard(mutex_);
+  return most_at_once_;
 }
 
 }  // namespace ndtrain::support

@@ -41,12 +41,14 @@ class S3Server {
   void put(const std::string& key, std::string bytes);
   std::map<std::string, std::string> objects() const;
   void drop_bucket();
+  void bring_bucket_back();
   // Called for each request, by any thread.
   void set_fault(std::function<S3Fault(const S3Call&)> fault);
   void set_latency(std::chrono::milliseconds latency) { latency_ms_ = latency.count(); }
   std::vector<S3Call> calls() const;
   int64_t count(const std::string& method, const std::string& path_begin = "/") const;
-  void forget_calls();
+  void forget_calls();  // and how many there were at once
+  int most_at_once() const;
 
  private:
   struct Reply {
@@ -71,6 +73,7 @@ class S3Server {
   std::map<std::string, std::string> objects_;
   std::function<S3Fault(const S3Call&)> fault_;
   std::vector<S3Call> calls_;
+  int under_way_ = 0, most_at_once_ = 0;
   std::vector<int> connections_;
   std::vector<std::thread> threads_;
   std::thread accepting_;

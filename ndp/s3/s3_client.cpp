@@ -148,8 +148,11 @@ Result<S3Answer> S3Client::State::ask(const S3Request& request, int attempts) {
 Result<S3Answer> S3Client::State::ask_of_object(const S3Request& request) {
   Result<S3Answer> answer = ask(request);
   if (answer.ok() || answer.status().code() != Code::kIo) return answer;
-  if (ask(listing(request.bucket, "", 1), 1).ok()) return ask(request);  // it may be back
-  return Status(Code::kUnavailable, answer.status().message());
+  const Result<S3Answer> listed = ask(listing(request.bucket, "", 1), 1);
+  if (listed.ok()) return ask(request);  // it may be back
+  // The answer to a HEAD does not say why.
+  const bool says_why = std::string_view(request.method) != "HEAD";
+  return Status(Code::kUnavailable, (says_why ? answer : listed).status().message());
 }
 
 S3Client::S3Client(S3Settings settings, Clock& clock, uint64_t seed)

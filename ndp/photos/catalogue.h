@@ -71,7 +71,7 @@ struct PhotoRead {
 
 struct ScanOptions {
   // Of photos that are far away, with their bytes, in memory together.
-  static constexpr size_t kPartPhotos = 512;
+  static constexpr size_t kPartPhotos = 512;  // the first part has 32, the next ones twice as many
   static constexpr int64_t kPartBytes = int64_t{64} << 20;
 
   size_t page = 4096;  // photos looked up, hashed and committed together

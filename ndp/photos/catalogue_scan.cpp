@@ -96,7 +96,7 @@ void CatalogueScan::read_far(std::vector<Candidate>& all) {
     std::vector<std::pair<size_t, std::string>> part;  // places and bytes
     int64_t bytes = 0;
     Status away;
-    for (; end < all.size() && part.size() < ScanOptions::kPartPhotos; ++end) {
+    for (; end < all.size() && part.size() < part_photos_; ++end) {
       if (bytes >= ScanOptions::kPartBytes) break;
       if (!all[end].read) continue;
       Result<std::string> file = ahead.take(end);
@@ -107,6 +107,7 @@ void CatalogueScan::read_far(std::vector<Candidate>& all) {
       bytes += static_cast<int64_t>(file->size());
       part.emplace_back(end, std::move(*file));
     }
+    part_photos_ = std::min(2 * part_photos_, ScanOptions::kPartPhotos);
     store(std::span(all).subspan(begin, end - begin));
     std::vector<PhotoRead> whole;
     for (auto& [place, file] : part) {

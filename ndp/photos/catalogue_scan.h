@@ -58,6 +58,7 @@ class CatalogueScan {
   ThreadPool& pool_;
   const ScanOptions& options_;
   ScanReport report_;
+  size_t part_photos_ = 32;                       // of the next part
   std::vector<bool> seen_;                        // by row id
   std::unordered_set<std::string> hidden_;        // places that could not be looked at
   const std::unordered_set<std::string> places_;  // that are looked at; empty: all

@@ -200,7 +200,8 @@ Result<S3Bytes> S3Client::get(const std::string& bucket, const std::string& key,
   S3Bytes got{.bytes = std::move(answer->body), .object = object_of(key, *answer)};
   // A server that knows no ranges sends all of it.
   const auto begin = static_cast<size_t>(answer->status == 206 ? 0 : offset);
-  got.bytes = got.bytes.substr(std::min(begin, got.bytes.size()), static_cast<size_t>(length));
+  got.bytes.resize(std::min(got.bytes.size(), begin + static_cast<size_t>(length)));
+  got.bytes.erase(0, begin);
   const int64_t expected = std::clamp<int64_t>(got.object.size - offset, 0, length);
   if (static_cast<int64_t>(got.bytes.size()) != expected) {
     return Status(Code::kIo, "s3://" + bucket + "/" + printable(key, 1024) + ": " +

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <utility>
 
 #include "framework/core/error.h"
@@ -56,6 +57,11 @@ size_t take_header(char* data, size_t size, size_t count, void* to) {
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   line.remove_prefix(colon + 1);
   line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+  if (name == "content-length") {
+    size_t length = 0;
+    std::from_chars(line.data(), line.data() + line.size(), length);
+    in.answer.body.reserve(std::min(length, in.most));
+  }
   in.answer.headers[name] = std::string(line);
   return size * count;
 }

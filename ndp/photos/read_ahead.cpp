@@ -19,7 +19,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr double kSmoothing = 1.0 / 8;  // as TCP smooths round trips (RFC 6298)
-constexpr double kMemory = 256;         // photos: more than a batch, which is taken at once
+constexpr double kMemory = 2048;        // photos: more than a part of a scan, which is used at once
 constexpr size_t kBehind = 64;  // places behind the furthest one taken: nobody comes back for them
 
 double in_seconds(nanoseconds t) { return std::chrono::duration<double>(t).count(); }

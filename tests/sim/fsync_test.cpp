@@ -35,7 +35,7 @@ const Names kSync = {"DeletionFollower::take",
                      "UploadIngest::keep",
                      "Watcher::start"};
 const Names kRead = {"JobRunner::finished", "ModelDeployment::check", "RowJobs::list",
-                     "RowJobs::make_more",  "RowJobs::open",          "TaskRemoval::pump",
+                     "RowJobs::make",       "RowJobs::open",          "TaskRemoval::pump",
                      "UploadIngest::pump"};
 
 // No simulation has a damaged photo: photo_exchange_test.cpp.

@@ -18,8 +18,8 @@ namespace {
 // "NAME=DIR"; nullopt: a directory alone, also one with "=" in its name.
 std::optional<HostedPhotos> one_in(Fs& fs, const std::string& text) {
   const size_t equals = text.find('=');
-  if (equals == text.npos || equals == 0 || text.substr(0, equals).find('/') != text.npos ||
-      fs.exists(text)) {
+  if (equals == std::string::npos || equals == 0 ||
+      text.substr(0, equals).find('/') != std::string::npos || fs.exists(text)) {
     return std::nullopt;
   }
   return HostedPhotos{text.substr(0, equals), text.substr(equals + 1)};

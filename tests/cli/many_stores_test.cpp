@@ -5,6 +5,7 @@
 #include <csignal>
 #include <map>
 
+#include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "ndp/http/http_client.h"
 #include "tests/cli/site_fixture.h"
@@ -155,7 +156,7 @@ TEST_F(ManyStores, GiveTheSameBytesWhenAProcessOfThemIsKilled) {
     end_all();
     (kills ? killed : undisturbed) = result(round);
   }
-  EXPECT_EQ(undisturbed.second.size(), size_t{2 * kPhotos}) << "a label for each copy";
+  EXPECT_EQ(undisturbed.second.size(), 2 * size_t{kPhotos}) << "a label for each copy";
   EXPECT_EQ(killed.second, undisturbed.second);
   EXPECT_TRUE(killed.first == undisturbed.first) << "the models differ";
 }

@@ -93,7 +93,8 @@ TEST_F(RoleS3, AJobFetchesEachPhotoOnceAndMakesOfItWhatAFolderMakes) {
     EXPECT_EQ(fetched(), fetched_by_it);
   }
   TunerDaemon other(tuner("other"), devices_, real_fs(), system_clock());
-  EXPECT_EQ(far, finetune(other, real_fs(), at("photos"), "near").at("model_id"));
+  EXPECT_EQ(far,
+            finetune(other, real_fs(), at("photos"), "near").at("model_id").get<std::string>());
 }
 
 TEST_F(RoleS3, AJobWaitsForABucketThatVanishesWhileItsPhotosAreListed) {

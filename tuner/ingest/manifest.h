@@ -54,9 +54,8 @@ class Manifest {
     std::vector<std::string> labels;  // all, in byte order
   };
 
-  // `inventories[s]` is store s's. Photos without any label are counted. Of several
-  // labels the highest source's counts, then the first in byte order. New classes are numbered in
-  // byte order.
+  // `inventories[s]` is store s's. Photos without any label are counted. Of several labels the
+  // highest source's counts, then the first in byte order. New classes are numbered in byte order.
   Manifest(std::span<const SharedClaims> inventories, const ManifestRules& rules);
   Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules);
   // What an earlier one was. `entries` are sorted by digest. Throws Error when they contradict

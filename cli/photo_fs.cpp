@@ -1,14 +1,17 @@
 #include "cli/photo_fs.h"
 
 #include "cli/args.h"
+#include "ndp/s3/machine_keys.h"
 #include "ndp/s3/s3_fs.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
 
 std::unique_ptr<Fs> photo_fs(Context& context) {
-  return with_s3(context.fs(), context.clock(),
-                 [&fs = context.fs()] { return s3_settings(fs, process_environment()); });
+  return with_s3(context.fs(), context.clock(), [&fs = context.fs(), &clock = context.clock()] {
+    const Environment environment = process_environment();
+    return s3_settings(fs, environment, machine_keys(fs, environment, clock));
+  });
 }
 
 void refuse_s3(const std::vector<std::string>& photos) {

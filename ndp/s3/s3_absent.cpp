@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "ndp/s3/machine_keys.h"
 #include "ndp/s3/routed_fs.h"
 #include "ndp/s3/s3_fs.h"
 
@@ -29,6 +30,8 @@ class NoS3Fs final : public RoutedFs {
 S3Build s3_build() {
   return {.library = "", .option = "NDT_S3", .package = "libcurl4-openssl-dev, libpugixml-dev"};
 }
+
+std::shared_ptr<S3KeySource> machine_keys(Fs&, const Environment&, Clock&) { return nullptr; }
 
 std::unique_ptr<Fs> with_s3(Fs& others, Clock&, const std::function<Result<S3Settings>()>&) {
   return std::make_unique<NoS3Fs>(others);

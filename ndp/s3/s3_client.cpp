@@ -54,7 +54,7 @@ S3Request listing(const std::string& bucket, const std::string& prefix, int most
 }
 
 // What the headers say of an object.
-S3Object object_of(const std::string& key, const S3Answer& answer) {
+S3Object object_of(const std::string& key, const CurlAnswer& answer) {
   const auto header = [&](const char* name) {
     const auto found = answer.headers.find(name);
     return found == answer.headers.end() ? std::string() : found->second;
@@ -77,11 +77,11 @@ struct S3Client::State {
       : connections(std::move(settings)), clock(waits_by), rng(seed, "s3 retries") {}
 
   // Until an answer comes that another attempt would not change, or attempts are used up.
-  Result<S3Answer> ask(const S3Request& request, int attempts = kS3Attempts);
+  Result<CurlAnswer> ask(const S3Request& request, int attempts = kS3Attempts);
   // Of an object.
-  Result<S3Answer> ask_of_object(const S3Request& request);
-  void wait(int attempt, const S3Answer* answer);
-  Status failure(const S3Request& request, const S3Answer& answer) const;
+  Result<CurlAnswer> ask_of_object(const S3Request& request);
+  void wait(int attempt, const CurlAnswer* answer);
+  Status failure(const S3Request& request, const CurlAnswer& answer) const;
 
   S3Connections connections;
   Clock& clock;
@@ -89,7 +89,7 @@ struct S3Client::State {
   Rng rng;
 };
 
-void S3Client::State::wait(int attempt, const S3Answer* answer) {
+void S3Client::State::wait(int attempt, const CurlAnswer* answer) {
   const milliseconds bound = std::min(kLongestWait, kFirstWait * (int64_t{1} << attempt));
   std::chrono::duration<double> pause(0);
   {
@@ -109,7 +109,7 @@ void S3Client::State::wait(int attempt, const S3Answer* answer) {
   clock.sleep(std::chrono::duration_cast<std::chrono::nanoseconds>(pause));
 }
 
-Status S3Client::State::failure(const S3Request& request, const S3Answer& answer) const {
+Status S3Client::State::failure(const S3Request& request, const CurlAnswer& answer) const {
   const S3Failure f = parse_s3_failure(answer.body);
   std::string text = "s3://" + request.bucket + "/" + printable(request.key, 1024) + ": " +
                      request.method + " is answered " + std::to_string(answer.status);
@@ -119,9 +119,9 @@ Status S3Client::State::failure(const S3Request& request, const S3Answer& answer
   return {absent ? Code::kNotFound : Code::kIo, text + remedy_for(answer.status, f.code)};
 }
 
-Result<S3Answer> S3Client::State::ask(const S3Request& request, int attempts) {
+Result<CurlAnswer> S3Client::State::ask(const S3Request& request, int attempts) {
   for (int attempt = 0;; ++attempt) {
-    Result<S3Answer> answer = connections.send(request);
+    Result<CurlAnswer> answer = connections.send(request);
     const bool last = attempt + 1 == attempts;
     if (!answer.ok()) {
       if (answer.status().code() == Code::kIo && !last) {
@@ -145,10 +145,10 @@ Result<S3Answer> S3Client::State::ask(const S3Request& request, int attempts) {
 }
 
 // A broken object must not look as if all were away, nor the other way round.
-Result<S3Answer> S3Client::State::ask_of_object(const S3Request& request) {
-  Result<S3Answer> answer = ask(request);
+Result<CurlAnswer> S3Client::State::ask_of_object(const S3Request& request) {
+  Result<CurlAnswer> answer = ask(request);
   if (answer.ok() || answer.status().code() != Code::kIo) return answer;
-  const Result<S3Answer> listed = ask(listing(request.bucket, "", 1), 1);
+  const Result<CurlAnswer> listed = ask(listing(request.bucket, "", 1), 1);
   if (listed.ok()) return ask(request);  // it may be back
   // The answer to a HEAD does not say why.
   const bool says_why = std::string_view(request.method) != "HEAD";
@@ -164,7 +164,7 @@ Result<S3Page> S3Client::list(const std::string& bucket, const std::string& pref
                               const std::string& next, int most) {
   S3Request request = listing(bucket, prefix, most);
   if (!next.empty()) request.query["continuation-token"] = next;
-  const Result<S3Answer> answer = state_->ask(request);
+  const Result<CurlAnswer> answer = state_->ask(request);
   // A bucket that is gone is no empty directory.
   if (!answer.ok()) return Status(Code::kUnavailable, answer.status().message());
   Result<S3Page> page = parse_s3_page(answer->body);
@@ -176,7 +176,7 @@ Result<S3Page> S3Client::list(const std::string& bucket, const std::string& pref
 }
 
 Result<S3Object> S3Client::head(const std::string& bucket, const std::string& key) {
-  const Result<S3Answer> answer =
+  const Result<CurlAnswer> answer =
       state_->ask_of_object({.method = "HEAD", .bucket = bucket, .key = key});
   if (!answer.ok()) return answer.status();
   return object_of(key, *answer);
@@ -190,7 +190,7 @@ Result<S3Bytes> S3Client::get(const std::string& bucket, const std::string& key,
                                 std::to_string(offset + length - 1)},
                     .most = std::max(static_cast<size_t>(length), kListing)};
   if (!etag.empty()) request.headers.push_back("if-match: " + etag);
-  Result<S3Answer> answer = state_->ask_of_object(request);
+  Result<CurlAnswer> answer = state_->ask_of_object(request);
   if (!answer.ok()) return answer.status();
   if (answer->status == kNothingThere) {
     Result<S3Object> object = head(bucket, key);

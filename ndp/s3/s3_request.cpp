@@ -1,70 +1,12 @@
 #include "ndp/s3/s3_request.h"
 
-#include <curl/curl.h>
-
-#include <algorithm>
-#include <array>
 #include <cctype>
-#include <charconv>
 #include <utility>
 
-#include "framework/core/error.h"
 #include "framework/core/hash.h"
 
 namespace ndtrain::ndp {
 namespace {
-
-constexpr long kConnectSeconds = 10;  // NOLINT(google-runtime-int): libcurl's
-constexpr long kStallSeconds = 30;    // NOLINT(google-runtime-int): without a byte
-
-struct HeaderList {
-  HeaderList() = default;
-  ~HeaderList() { curl_slist_free_all(first); }
-  HeaderList(const HeaderList&) = delete;
-  HeaderList& operator=(const HeaderList&) = delete;
-  void add(const std::string& line) {
-    curl_slist* const longer = curl_slist_append(first, line.c_str());
-    if (!longer) throw Error("out of memory for a header of S3");
-    first = longer;
-  }
-  curl_slist* first = nullptr;
-};
-
-struct Incoming {
-  S3Answer answer;
-  size_t most = 0;
-  bool too_long = false;
-};
-
-size_t take_body(char* data, size_t size, size_t count, void* to) {
-  auto& in = *static_cast<Incoming*>(to);
-  const size_t bytes = size * count;
-  if (in.answer.body.size() + bytes > in.most) {
-    in.too_long = true;
-    return 0;
-  }
-  in.answer.body.append(data, bytes);
-  return bytes;
-}
-
-size_t take_header(char* data, size_t size, size_t count, void* to) {
-  auto& in = *static_cast<Incoming*>(to);
-  std::string_view line(data, size * count);
-  while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
-  const size_t colon = line.find(':');
-  if (colon == std::string_view::npos) return size * count;
-  std::string name(line.substr(0, colon));
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  line.remove_prefix(colon + 1);
-  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-  if (name == "content-length") {
-    size_t length = 0;
-    std::from_chars(line.data(), line.data() + line.size(), length);
-    in.answer.body.reserve(std::min(length, in.most));
-  }
-  in.answer.headers[name] = std::string(line);
-  return size * count;
-}
 
 // Sorted and encoded, as the signature is of it.
 std::string url_of(const S3Settings& settings, const S3Request& request) {
@@ -98,92 +40,23 @@ std::string s3_encoded(std::string_view text, std::string_view keep) {
   return out;
 }
 
-struct S3Connections::Handle {
-  Handle() : curl(curl_easy_init()) {
-    if (!curl) throw Error("libcurl does not start");
-  }
-  ~Handle() { curl_easy_cleanup(curl); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  CURL* const curl;
-};
+S3Connections::S3Connections(S3Settings settings) : settings_(std::move(settings)) {}
 
-S3Connections::S3Connections(S3Settings settings) : settings_(std::move(settings)) {
-  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (started != CURLE_OK) throw Error("libcurl does not start: ", curl_easy_strerror(started));
-}
-
-S3Connections::~S3Connections() = default;
-
-std::unique_ptr<S3Connections::Handle> S3Connections::take() {
-  const std::lock_guard guard(mutex_);
-  if (idle_.empty()) return std::make_unique<Handle>();
-  std::unique_ptr<Handle> handle = std::move(idle_.back());
-  idle_.pop_back();
-  return handle;
-}
-
-void S3Connections::give(std::unique_ptr<Handle> handle) {
-  curl_easy_reset(handle->curl);
-  const std::lock_guard guard(mutex_);
-  idle_.push_back(std::move(handle));
-}
-
-Result<S3Answer> S3Connections::send(const S3Request& request) {
-  std::unique_ptr<Handle> handle = take();
-  CURL* const curl = handle->curl;
-  HeaderList headers;
-  headers.add("x-amz-content-sha256: " + to_hex(sha256(request.body)));
-  if (!settings_.session_token.empty()) {
-    headers.add("x-amz-security-token: " + settings_.session_token);
-  }
-  for (const std::string& line : request.headers) headers.add(line);
-  const std::string url = url_of(settings_, request);
-  const std::string who = settings_.access_key + ":" + settings_.secret_key;
-  const std::string signature = "aws:amz:" + settings_.region + ":s3";
-  Incoming in{.answer = {}, .most = request.most};
-  std::array<char, CURL_ERROR_SIZE> why{};
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_TCP_NODELAY, 1L);
-  curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, kStallSeconds);
-  curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, signature.c_str());
-  curl_easy_setopt(curl, CURLOPT_USERPWD, who.c_str());
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.first);
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why.data());
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_body);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &in);
-  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, take_header);
-  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &in);
-  const std::string_view method = request.method;
-  if (method == "HEAD") curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
-  if (method == "PUT") {
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(request.body.size()));
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.data() ? request.body.data() : "");
-  }
-  if (method == "PUT" || method == "DELETE") {
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method);
-  }
-  const CURLcode code = curl_easy_perform(curl);
-  long status = 0;  // NOLINT(google-runtime-int): libcurl's
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-  give(std::move(handle));
-  if (in.too_long) {
-    return Status(Code::kTooLarge, "the answer is longer than the " + std::to_string(request.most) +
-                                       " bytes that were asked for");
-  }
-  if (code != CURLE_OK) {
-    const std::string text = why[0] ? why.data() : curl_easy_strerror(code);
-    return Status(Code::kIo, settings_.endpoint + ": " + text);
-  }
-  in.answer.status = static_cast<int>(status);
-  return std::move(in.answer);
+Result<CurlAnswer> S3Connections::send(const S3Request& request) {
+  const Result<S3Keys> keys = settings_.keys->keys();
+  if (!keys.ok()) return keys.status();
+  CurlRequest sent{.method = request.method,
+                   .url = url_of(settings_, request),
+                   .headers = request.headers,
+                   .body = request.body,
+                   .most = request.most,
+                   .signed_as = "aws:amz:" + settings_.region + ":s3",
+                   .keys = keys->access + ":" + keys->secret};
+  sent.headers.push_back("x-amz-content-sha256: " + to_hex(sha256(request.body)));
+  if (!keys->token.empty()) sent.headers.push_back("x-amz-security-token: " + keys->token);
+  Result<CurlAnswer> answer = connections_.send(sent);
+  if (answer.ok() || answer.status().code() != Code::kIo) return answer;
+  return Status(Code::kIo, settings_.endpoint + ": " + answer.status().message());
 }
 
 }  // namespace ndtrain::ndp

@@ -19,7 +19,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 // The keys of one section of a credentials file.
-void read_profile(std::string_view text, std::string_view profile, S3Settings& to) {
+void read_profile(std::string_view text, std::string_view profile, S3Keys& to) {
   bool inside = false;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -33,30 +33,75 @@ void read_profile(std::string_view text, std::string_view profile, S3Settings& t
     if (!inside || equals == std::string_view::npos || line.front() == '#') continue;
     const std::string_view name = trimmed(line.substr(0, equals));
     const std::string value(trimmed(line.substr(equals + 1)));
-    if (name == "aws_access_key_id") to.access_key = value;
-    if (name == "aws_secret_access_key") to.secret_key = value;
-    if (name == "aws_session_token") to.session_token = value;
+    if (name == "aws_access_key_id") to.access = value;
+    if (name == "aws_secret_access_key") to.secret = value;
+    if (name == "aws_session_token") to.token = value;
   }
 }
 
-Status read_credentials_file(Fs& fs, const Environment& environment, S3Settings& to) {
+class FixedKeys final : public S3KeySource {
+ public:
+  explicit FixedKeys(S3Keys keys) : keys_(std::move(keys)) {}
+  Result<S3Keys> keys() override { return keys_; }
+
+ private:
+  const S3Keys keys_;
+};
+
+constexpr const char* kRemedy =
+    "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a credentials file with "
+    "AWS_SHARED_CREDENTIALS_FILE and its section with AWS_PROFILE";
+
+// Of the environment alone; none where it has none.
+Result<std::optional<S3Keys>> keys_of_environment(const Environment& environment) {
+  const auto key = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
+  if (!key && !secret) return std::optional<S3Keys>();
+  if (key && secret) {
+    return std::optional(S3Keys{
+        .access = *key, .secret = *secret, .token = environment("AWS_SESSION_TOKEN").value_or("")});
+  }
+  return Status(Code::kUnsupported,
+                std::string("no keys for S3: ") +
+                    (key ? "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
+                         : "AWS_SECRET_ACCESS_KEY is set without AWS_ACCESS_KEY_ID") +
+                    "; set both or neither");
+}
+
+// kNotFound where there is no such file.
+Result<S3Keys> keys_of_file(Fs& fs, const Environment& environment) {
   const std::string profile = environment("AWS_PROFILE").value_or("default");
   const std::string file =
       environment("AWS_SHARED_CREDENTIALS_FILE")
           .value_or(join(environment("HOME").value_or("/"), ".aws/credentials"));
   const Result<std::string> text = fs.read(file, kCredentialsFile);
-  const std::string remedy =
-      "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a credentials file with "
-      "AWS_SHARED_CREDENTIALS_FILE and its section with AWS_PROFILE";
   if (!text.ok()) {
-    return {text.status().code() == Code::kNotFound ? Code::kUnsupported : text.status().code(),
-            "no keys for S3: " + text.status().message() + remedy};
+    return Status(text.status().code(), "no keys for S3: " + text.status().message());
   }
-  read_profile(*text, profile, to);
-  if (!to.access_key.empty() && !to.secret_key.empty()) return {};
-  return {Code::kUnsupported, "no keys for S3: " + file + " has no aws_access_key_id and " +
-                                  "aws_secret_access_key in [" + printable(profile, 128) + "]" +
-                                  remedy};
+  S3Keys keys;
+  read_profile(*text, profile, keys);
+  if (!keys.access.empty() && !keys.secret.empty()) return keys;
+  return Status(Code::kUnsupported, "no keys for S3: " + file + " has no aws_access_key_id and " +
+                                        "aws_secret_access_key in [" + printable(profile, 128) +
+                                        "]");
+}
+
+Result<std::shared_ptr<S3KeySource>> find_keys(Fs& fs, const Environment& environment,
+                                               std::shared_ptr<S3KeySource> machine) {
+  Result<std::optional<S3Keys>> set = keys_of_environment(environment);
+  if (!set.ok()) return set.status();
+  if (*set) return fixed_keys(std::move(**set));
+  Result<S3Keys> kept = keys_of_file(fs, environment);
+  if (kept.ok()) return fixed_keys(std::move(*kept));
+  if (kept.status().code() != Code::kNotFound) {
+    return Status(kept.status().code(), kept.status().message() + kRemedy);
+  }
+  std::string why = kept.status().message();
+  if (machine) {
+    const Result<S3Keys> given = machine->keys();
+    if (given.ok()) return machine;
+    why += "; " + given.status().message();
+  }
+  return Status(Code::kUnsupported, why + kRemedy);
 }
 
 }  // namespace
@@ -86,7 +131,12 @@ Environment process_environment() {
   };
 }
 
-Result<S3Settings> s3_settings(Fs& fs, const Environment& environment) {
+std::shared_ptr<S3KeySource> fixed_keys(S3Keys keys) {
+  return std::make_shared<FixedKeys>(std::move(keys));
+}
+
+Result<S3Settings> s3_settings(Fs& fs, const Environment& environment,
+                               std::shared_ptr<S3KeySource> machine) {
   S3Settings s;
   if (const auto region = environment("AWS_REGION")) {
     s.region = *region;
@@ -101,21 +151,9 @@ Result<S3Settings> s3_settings(Fs& fs, const Environment& environment) {
     return Status(Code::kUnsupported, "AWS_ENDPOINT_URL " + printable(s.endpoint, 256) +
                                           ": http://HOST:PORT or https://HOST is expected");
   }
-  const auto key = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
-  if (key && secret) {
-    s.access_key = *key;
-    s.secret_key = *secret;
-    s.session_token = environment("AWS_SESSION_TOKEN").value_or("");
-    return s;
-  }
-  if (key || secret) {
-    return Status(Code::kUnsupported,
-                  std::string("no keys for S3: ") +
-                      (key ? "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
-                           : "AWS_SECRET_ACCESS_KEY is set without AWS_ACCESS_KEY_ID") +
-                      "; set both or neither");
-  }
-  if (Status status = read_credentials_file(fs, environment, s); !status.ok()) return status;
+  Result<std::shared_ptr<S3KeySource>> keys = find_keys(fs, environment, std::move(machine));
+  if (!keys.ok()) return keys.status();
+  s.keys = std::move(*keys);
   return s;
 }
 

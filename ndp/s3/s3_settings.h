@@ -2,7 +2,9 @@
 // ~/.aws/credentials.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,11 +22,25 @@ bool is_s3_url(std::string_view path);
 // kUnsupported for what names no bucket.
 Result<S3Place> s3_place(std::string_view url);
 
+struct S3Keys {
+  std::string access, secret;
+  std::string token = {};               // of keys that last for a while; else ""
+  std::optional<int64_t> expires = {};  // Unix seconds
+};
+
+// Who a request is signed as. Thread-safe.
+class S3KeySource {
+ public:
+  virtual ~S3KeySource() = default;
+  virtual Result<S3Keys> keys() = 0;
+};
+
+std::shared_ptr<S3KeySource> fixed_keys(S3Keys keys);
+
 struct S3Settings {
   std::string endpoint;  // http://HOST:PORT or https://…, without a slash at the end
   std::string region = "us-east-1";
-  std::string access_key, secret_key;
-  std::string session_token = {};  // of keys that last for a while; else ""
+  std::shared_ptr<S3KeySource> keys = {};
 };
 
 // What the environment says of a name; none where it is unset or empty.
@@ -34,7 +50,10 @@ Environment process_environment();
 // AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (else Amazon's own for the region), AWS_REGION or
 // AWS_DEFAULT_REGION, and keys from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
 // AWS_SESSION_TOKEN; without those from the section AWS_PROFILE ("default") of
-// AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials). Says what to set where something is missing.
-Result<S3Settings> s3_settings(Fs& fs, const Environment& environment);
+// AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials); without that file those that `machine` has
+// (machine_keys.h), which may be null and is asked here once, so that who has none hears it now.
+// Says what to set where something is missing.
+Result<S3Settings> s3_settings(Fs& fs, const Environment& environment,
+                               std::shared_ptr<S3KeySource> machine);
 
 }  // namespace ndtrain::ndp

@@ -77,10 +77,10 @@ class RoleS3 : public testing::RolesTest {
 
   S3Server server_{"photos"};
   std::unique_ptr<Fs> fs_ = with_s3(real_fs(), system_clock(), [this] {
-    return Result(S3Settings{.endpoint = server_.endpoint(),
-                             .region = S3Server::kRegion,
-                             .access_key = S3Server::kKey,
-                             .secret_key = S3Server::kSecret});
+    return Result(
+        S3Settings{.endpoint = server_.endpoint(),
+                   .region = S3Server::kRegion,
+                   .keys = fixed_keys({.access = S3Server::kKey, .secret = S3Server::kSecret})});
   });
 };
 

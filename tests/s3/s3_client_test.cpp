@@ -24,8 +24,7 @@ class S3ClientTest : public ::testing::Test {
   static S3Settings settings_for(const S3Server& server) {
     return {.endpoint = server.endpoint(),
             .region = S3Server::kRegion,
-            .access_key = S3Server::kKey,
-            .secret_key = S3Server::kSecret};
+            .keys = fixed_keys({.access = S3Server::kKey, .secret = S3Server::kSecret})};
   }
   // The first `n` requests go wrong.
   void go_wrong(int n, const S3Fault& fault) {
@@ -173,10 +172,10 @@ TEST_F(S3ClientTest, ABucketThatIsAwayIsToldFromAnObjectThatCannotBeHad) {
 TEST_F(S3ClientTest, WrongKeysAreRefused) {
   server_.put("a", "x");
   S3Settings wrong = settings_for(server_);
-  wrong.secret_key += "x";
+  wrong.keys = fixed_keys({.access = S3Server::kKey, .secret = "x"});
   EXPECT_THAT(S3Client(wrong, clock_, 1).get("photos", "a", 0, 1).status().message(),
               AllOf(HasSubstr("SignatureDoesNotMatch"), HasSubstr("AWS_SECRET_ACCESS_KEY")));
-  wrong.access_key = "other";
+  wrong.keys = fixed_keys({.access = "other", .secret = S3Server::kSecret});
   EXPECT_THAT(S3Client(wrong, clock_, 1).get("photos", "a", 0, 1).status().message(),
               HasSubstr("InvalidAccessKeyId"));
 }
@@ -184,7 +183,8 @@ TEST_F(S3ClientTest, WrongKeysAreRefused) {
 TEST_F(S3ClientTest, ATokenIsSentAndSigned) {
   server_.put("a", "x");
   S3Settings with = settings_for(server_);
-  with.session_token = "to/ken==";
+  with.keys =
+      fixed_keys({.access = S3Server::kKey, .secret = S3Server::kSecret, .token = "to/ken=="});
   EXPECT_EQ(S3Client(with, clock_, 1).get("photos", "a", 0, 1).or_throw().bytes, "x");
   const S3Call call = server_.calls().back();
   EXPECT_EQ(call.headers.at("x-amz-security-token"), "to/ken==");

@@ -37,8 +37,7 @@ class S3FsTest : public ::testing::Test {
   Result<S3Settings> settings() const {
     return S3Settings{.endpoint = server_.endpoint(),
                       .region = S3Server::kRegion,
-                      .access_key = S3Server::kKey,
-                      .secret_key = S3Server::kSecret};
+                      .keys = fixed_keys({.access = S3Server::kKey, .secret = S3Server::kSecret})};
   }
 
   S3Server server_{"photos"};

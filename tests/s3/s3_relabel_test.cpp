@@ -88,10 +88,10 @@ class S3Relabel : public ::testing::Test {
   Devices devices_{"cpu"};
   std::unique_ptr<LabelDb> db_ = open_label_db("sqlite:" + directory_.at("l.db")).or_throw();
   std::unique_ptr<Fs> fs_ = with_s3(real_fs(), system_clock(), [this] {
-    return Result(S3Settings{.endpoint = server_.endpoint(),
-                             .region = S3Server::kRegion,
-                             .access_key = S3Server::kKey,
-                             .secret_key = S3Server::kSecret});
+    return Result(
+        S3Settings{.endpoint = server_.endpoint(),
+                   .region = S3Server::kRegion,
+                   .keys = fixed_keys({.access = S3Server::kKey, .secret = S3Server::kSecret})});
   });
 };
 

@@ -18,6 +18,7 @@
 #include "tuner/jobs/job_files.h"
 #include "tuner/service/deletion_log.h"
 #include "tuner/service/trash_log.h"
+#include "tuner/work/precision_survey.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -72,6 +73,11 @@ Status check_state_json(Fs& fs, const std::string& path) {
 Status check_checkpoint(Fs& fs, const std::string& path) {
   return of_text(fs, path,
                  [](const std::string& bytes) { return parse_checkpoint(bytes).status(); });
+}
+
+Status check_lowered(Fs& fs, const std::string& path) {
+  return PrecisionSurvey::is_whole(fs, parent_of(path)) ? Status()
+                                                        : corrupt("it is not as it was written");
 }
 
 Status check_json_lines(Fs& fs, const std::string& path) {

@@ -10,6 +10,7 @@ namespace ndtrain::cli {
 Status check_json(Fs& fs, const std::string& path);  // and its checksum, where it has one
 Status check_state_json(Fs& fs, const std::string& path);
 Status check_checkpoint(Fs& fs, const std::string& path);  // of a training
+Status check_lowered(Fs& fs, const std::string& path);
 Status check_json_lines(Fs& fs, const std::string& path);  // the last one may be cut off
 Status check_cbor(Fs& fs, const std::string& path);        // of a job: behind it its checksum
 Status check_tokens(Fs& fs, const std::string& path);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "framework/core/checksummed_json.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/named_lock.h"
@@ -46,28 +47,41 @@ Json to_json(const EpochRow& r) {
   return j;
 }
 
-std::vector<EpochRow> parse_metrics(std::string_view jsonl) {
+std::string metrics_line(const EpochRow& row) { return checksummed(to_json(row), -1); }
+
+namespace {
+
+// Throws where the line is none that was written.
+EpochRow parse_row(std::string_view line) {
+  const Json j = verified(line);
+  const auto number = [&](const char* key) { return j.value(key, 0.0); };
+  EpochRow row{.epoch = j.at("epoch").get<int64_t>(),
+               .train_loss = number("train_loss"),
+               .train_top1 = number("train_top1"),
+               .train_top5 = std::nullopt,
+               .val = std::nullopt,
+               .lr = number("lr"),
+               .seconds = number("seconds")};
+  if (j.contains("train_top5")) row.train_top5 = number("train_top5");
+  if (j.contains("val_loss")) {
+    row.val = {.loss = number("val_loss"), .top1 = number("val_top1"), .top5 = number("val_top5")};
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<EpochRow> parse_metrics(std::string_view jsonl, int64_t* damaged) {
   std::vector<EpochRow> rows;
   while (!jsonl.empty()) {
     const size_t end = jsonl.find('\n');
     if (end == std::string_view::npos) break;  // a torn line
-    const Json j = try_parse_json(jsonl.substr(0, end));
-    jsonl.remove_prefix(end + 1);
-    if (j.is_discarded() || !j.contains("epoch")) continue;
-    auto number = [&](const char* key) { return j.value(key, 0.0); };
-    EpochRow row{.epoch = j.value("epoch", int64_t{0}),
-                 .train_loss = number("train_loss"),
-                 .train_top1 = number("train_top1"),
-                 .train_top5 = std::nullopt,
-                 .val = std::nullopt,
-                 .lr = number("lr"),
-                 .seconds = number("seconds")};
-    if (j.contains("train_top5")) row.train_top5 = number("train_top5");
-    if (j.contains("val_loss")) {
-      row.val = {
-          .loss = number("val_loss"), .top1 = number("val_top1"), .top5 = number("val_top5")};
+    try {
+      rows.push_back(parse_row(jsonl.substr(0, end)));
+    } catch (const std::exception&) {  // Error, or one of the parser
+      if (damaged) ++*damaged;
     }
-    rows.push_back(row);
+    jsonl.remove_prefix(end + 1);
   }
   return rows;
 }
@@ -80,11 +94,16 @@ RunDirectory::RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume)
   check_use();  // somebody may have begun one meanwhile
   if (is_there(kMetrics)) {
     const std::string old = fs_.read(file(kMetrics)).or_throw();
-    epochs_ = parse_metrics(old);
+    int64_t damaged = 0;
+    epochs_ = parse_metrics(old, &damaged);
+    if (damaged > 0) {
+      log::warn("{}: {} of its rows are damaged and left out; put back a backup, or leave the gap",
+                file(kMetrics), damaged);
+    }
     // A torn last line of a killed run would run into the next row.
     std::string whole;
-    for (const EpochRow& r : epochs_) whole += json_text(to_json(r)) + "\n";
-    if (whole.size() < old.size()) write(kMetrics, whole);
+    for (const EpochRow& r : epochs_) whole += metrics_line(r);
+    if (whole != old) write(kMetrics, whole);
   }
   // Earlier versions had fewer columns.
   if (const Result<std::string> old = fs_.read(file(kResults));
@@ -184,7 +203,7 @@ void RunDirectory::add_epoch(const EpochRow& row) {
   const bool there =
       std::ranges::any_of(epochs_, [&](const EpochRow& r) { return r.epoch == row.epoch; });
   if (there) return;
-  add_metrics(json_text(to_json(row)) + "\n");
+  add_metrics(metrics_line(row));
   if (!is_there(kResults)) append(kResults, kCsvHeader);
   append(kResults, to_csv(row));
   const auto now = static_cast<double>(clock_.unix_seconds());

@@ -76,8 +76,10 @@ class RunDirectory {
   std::string events_name_;
 };
 
-Json to_json(const EpochRow& row);  // a line of metrics.jsonl
-// Rows of metrics.jsonl; lines that are not whole are left out.
-std::vector<EpochRow> parse_metrics(std::string_view jsonl);
+Json to_json(const EpochRow& row);
+std::string metrics_line(const EpochRow& row);  // of metrics.jsonl, with a checksum in it
+// Rows of metrics.jsonl. A last line that is torn is left out, and so are those that are not as
+// they were written, which `damaged` counts; lines of earlier programs have no checksum.
+std::vector<EpochRow> parse_metrics(std::string_view jsonl, int64_t* damaged = nullptr);
 
 }  // namespace ndtrain::ndp

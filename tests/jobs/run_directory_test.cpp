@@ -7,6 +7,7 @@
 #include "framework/core/publish.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/jobs/tfevents.h"
+#include "tests/support/files.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -37,6 +38,34 @@ TEST(RunDirectory, ResumeKeepsEarlierRowsAndDropsATornOne) {
   EXPECT_EQ(fs.read("/run/metrics.jsonl").or_throw(), before);
   run.add_epoch(row(3));
   EXPECT_EQ(parse_metrics(fs.read("/run/metrics.jsonl").or_throw()).size(), 3U);
+}
+
+TEST(RunDirectory, ARowThatIsNotAsItWasWrittenIsCountedAndLeftOut) {
+  const std::string whole = metrics_line(row(1)) + metrics_line(row(2)) + metrics_line(row(3));
+  const size_t first = metrics_line(row(1)).size(), second = first + metrics_line(row(2)).size();
+  for (size_t at = first; at + 1 < second; ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bytes = whole;
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
+      int64_t damaged = 0;
+      const std::vector<EpochRow> rows = parse_metrics(bytes, &damaged);
+      ASSERT_GE(damaged, 1) << at << ", bit " << bit;
+      ASSERT_EQ(rows.size(), 2U) << at << ", bit " << bit;
+      EXPECT_EQ(rows[0].epoch + rows[1].epoch, 4);
+    }
+  }
+}
+
+TEST(RunDirectory, RowsOfEarlierProgramsAreReadAndWrittenAnewWithChecksums) {
+  MemoryFs fs;
+  ManualClock clock;
+  fs.make_directories("/run").or_throw();
+  support::write_file(fs, "/run/args.toml", "");
+  support::write_file(fs, "/run/metrics.jsonl",
+                      json_text(to_json(row(1))) + "\n{\"epoch\": 2, \"tr");
+  RunDirectory run(fs, clock, "/run", true);
+  run.add_epoch(row(2));
+  EXPECT_EQ(fs.read("/run/metrics.jsonl").or_throw(), metrics_line(row(1)) + metrics_line(row(2)));
 }
 
 TEST(RunDirectory, AnEpochWithoutAValidationLeavesItsColumnsEmpty) {

@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include "framework/core/publish.h"
 #include "ndp/jobs/finetune.h"
 #include "tests/roles/roles_fixture.h"
 #include "tuner/models/versions.h"
+#include "tuner/work/precision_survey.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -126,6 +128,33 @@ TEST_F(JobPrecision, ATunerThatStopsMeanwhileGoesOnWithTheSameExtractor) {
   (void)outcome(daemon, s);
   const std::vector<std::string> keys = {kPrecisionKey};
   EXPECT_EQ(content_id(extractor_of("disturbed"), keys), content_id(extractor_of("calm"), keys));
+}
+
+TEST_F(JobPrecision, AnOutcomeThatRottedIsMadeAgain) {
+  JobSpec s = spec("int8");
+  (void)run(s, "calm");
+  const std::string outcome_file = at("rotten/jobs/1/lowered.onnx");
+  {
+    TunerDaemon daemon(tuner("rotten"), devices_, real_fs(), system_clock());
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    const RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
+    (void)daemon.run_job(
+        s, [&] { return real_fs().exists(at("rotten/jobs/1/lowered.json")); },
+        [](const std::string&) {});
+  }
+  EXPECT_TRUE(PrecisionSurvey::is_whole(real_fs(), at("rotten/jobs/1")));
+  const std::string whole = real_fs().read(outcome_file).or_throw();
+  std::string bytes = whole;
+  bytes[bytes.size() / 2] ^= 1;
+  publish(real_fs(), outcome_file, bytes).or_throw();
+  EXPECT_FALSE(PrecisionSurvey::is_whole(real_fs(), at("rotten/jobs/1")));
+
+  TunerDaemon daemon(tuner("rotten"), devices_, real_fs(), system_clock());
+  const RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
+  (void)outcome(daemon, s);
+  EXPECT_EQ(real_fs().read(outcome_file).or_throw(), whole);
+  const std::vector<std::string> keys = {kPrecisionKey};
+  EXPECT_EQ(content_id(extractor_of("rotten"), keys), content_id(extractor_of("calm"), keys));
 }
 
 TEST_F(JobPrecision, ARelabellingByAModelInAPrecisionIsByAVersionOfItsOwn) {

@@ -18,6 +18,7 @@
 #include "framework/train/checkpoint.h"
 #include "ndp/http/http_client.h"
 #include "ndp/http/tokens.h"
+#include "ndp/jobs/run_directory.h"
 #include "ndp/sqlite/sqlite.h"
 #include "tests/roles/roles_fixture.h"
 
@@ -162,6 +163,11 @@ class RottenFiles : public testing::RolesTest {
     if (f.name.ends_with(".json")) return json_text(verified(bytes));
     if (f.name.ends_with(".safetensors")) {
       return checkpoint_bytes(parse_checkpoint(bytes).or_throw());
+    }
+    if (f.name.ends_with("metrics.jsonl")) {
+      std::string rows;
+      for (const EpochRow& row : parse_metrics(bytes)) rows += metrics_line(row);
+      return rows;
     }
     return bytes;
   }

@@ -52,9 +52,11 @@ HttpResponse run(Fs& fs, const std::string& directory, const std::string& job) {
   if (!confusion.ok()) return unreadable(confusion.status());
   const Result<Notes> notes = read_notes(fs, directory);
   if (!notes.ok()) return unreadable(notes.status());
-  Json json = {{"epochs", epochs_json(parse_metrics(*metrics))},
+  int64_t damaged = 0;
+  Json json = {{"epochs", epochs_json(parse_metrics(*metrics, &damaged))},
                {"classes", confusion->classes},
                {"confusion", confusion->counts}};
+  if (damaged > 0) json["damaged_rows"] = damaged;
   json.update(ndp::to_json(*notes));
   return answer(json);
 }

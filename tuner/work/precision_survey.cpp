@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "framework/core/checksummed_json.h"
+#include "framework/core/file_digest.h"
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "ndp/engine/crops.h"
@@ -15,6 +16,7 @@ using namespace ndp;
 namespace {
 
 constexpr const char* kRecords = "survey";
+constexpr const char* kDigest = "lowered.json";  // of the outcome
 
 ModelFile model_of(const JobContext& context, const JobSpec& spec) {
   return context.models.load(digest_from_hex(spec.model));
@@ -32,7 +34,11 @@ void write_outcome(const JobContext& context, const JobSpec& spec, const std::st
     outcome.classes = {};
   }
   outcome.preprocess_declared = true;
-  save_model(context.fs, PrecisionSurvey::outcome(directory), outcome);
+  const std::string file = PrecisionSurvey::outcome(directory);
+  save_model(context.fs, file, outcome);
+  const Digest digest = sha256_of_file(context.fs, file).or_throw();
+  publish(context.fs, join(directory, kDigest), checksummed({{"sha256", to_hex(digest)}}))
+      .or_throw();
 }
 
 }  // namespace
@@ -104,9 +110,26 @@ std::string PrecisionSurvey::outcome(const std::string& directory) {
   return join(directory, "lowered.onnx");
 }
 
+bool PrecisionSurvey::is_whole(Fs& fs, const std::string& directory) {
+  const Result<std::string> digest = fs.read(join(directory, kDigest));
+  if (digest.status().code() == Code::kNotFound) return true;
+  digest.status().or_throw();
+  const Digest is = sha256_of_file(fs, outcome(directory)).or_throw();
+  try {
+    return verified(*digest).value("sha256", "") == to_hex(is);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 bool PrecisionSurvey::is_due(const JobContext& context, const JobSpec& spec,
                              const std::string& directory, Progress& progress) {
-  if (spec.precision.empty() || context.fs.exists(outcome(directory))) return false;
+  if (spec.precision.empty()) return false;
+  if (context.fs.exists(outcome(directory))) {
+    if (is_whole(context.fs, directory)) return false;
+    progress.say(fmt::format("{} is damaged, and made again", outcome(directory)));
+    context.fs.remove(outcome(directory)).or_throw();
+  }
   const ModelFile model = model_of(context, spec);
   if (needs_photos(model.model, spec.precision)) return true;
   const PhotoSample none;

@@ -54,6 +54,9 @@ class PrecisionSurvey final : public JobWork {
 
   // Of a job in this directory: its model lowered, or the whole that its extractor is cut from.
   static std::string outcome(const std::string& directory);
+  // Whether the outcome, which is there, is as it was written, as lowered.json beside it says; one
+  // of an earlier program has none. Throws Error where it cannot be read.
+  static bool is_whole(Fs& fs, const std::string& directory);
   // Whether the job needs one and has none yet. Makes the outcome where that takes no photos.
   static bool is_due(const JobContext& context, const JobSpec& spec, const std::string& directory,
                      Progress& progress);

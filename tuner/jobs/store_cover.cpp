@@ -44,25 +44,33 @@ class Uncovered {
   std::vector<std::vector<size_t>> own_;  // claims of each store
 };
 
+// By name: those of which too little is known, and the others.
+struct Order {
+  explicit Order(std::span<const HeldPhotos> held) {
+    for (size_t s = 0; s < held.size(); ++s) (held[s].known ? known : unknown).push_back(s);
+    const auto by_name = [&](size_t s) -> const std::string& { return held[s].store; };
+    std::ranges::sort(unknown, {}, by_name);
+    std::ranges::sort(known, {}, by_name);
+  }
+  std::vector<size_t> unknown, known;
+};
+
 }  // namespace
 
+StoreCover uncompared(std::span<const HeldPhotos> held) {
+  const Order order(held);
+  StoreCover cover{.enough = held.size()};
+  for (const size_t s : order.unknown) cover.stores.push_back(held[s].store);
+  for (const size_t s : order.known) cover.stores.push_back(held[s].store);
+  return cover;
+}
+
 StoreCover greedy_cover(std::span<const HeldPhotos> held) {
-  std::vector<size_t> order, left;
   size_t claims = 0;
-  for (size_t s = 0; s < held.size(); ++s) {
-    (held[s].known ? left : order).push_back(s);
-    claims += held[s].photos.size();
-  }
-  const auto by_name = [&](size_t s) -> const std::string& { return held[s].store; };
-  std::ranges::sort(order, {}, by_name);
-  std::ranges::sort(left, {}, by_name);
+  for (const HeldPhotos& h : held) claims += h.photos.size();
+  if (claims > kMostCompared) return uncompared(held);
+  auto [order, left] = Order(held);
   StoreCover cover;
-  if (claims > kMostCompared) {
-    order.insert(order.end(), left.begin(), left.end());
-    for (const size_t s : order) cover.stores.push_back(held[s].store);
-    cover.enough = order.size();
-    return cover;
-  }
   Uncovered photos(held);
   for (const size_t s : order) photos.take(s);
   cover.enough = order.size();

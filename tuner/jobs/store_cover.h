@@ -39,5 +39,7 @@ struct HeldPhotos {
 // Greedily, as no exact way is fast: first those of which too little is known, then always the one
 // with the most photos that none before it has; of as many the first by name.
 StoreCover greedy_cover(std::span<const HeldPhotos> held);
+// Without looking at photos: all stores, first those of which too little is known.
+StoreCover uncompared(std::span<const HeldPhotos> held);
 
 }  // namespace ndtrain::tuner

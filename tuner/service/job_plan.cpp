@@ -62,13 +62,18 @@ JobPlan JobPlans::of(const JobSpec& spec, const StoreChoice& choice) const {
 // A job that waits for others may need those for what nobody else has.
 StoreCover JobPlans::cover(const StoreChoice& choice) const {
   std::vector<HeldPhotos> held;
+  uint64_t claims = 0;
   for (const std::string& name : choice.take) {
-    const std::span<const Digest> photos = ports_.holders.photos_of(name);
-    held.push_back({.store = name,
-                    .photos = photos,
-                    .known = photos.size() == ports_.stores.all().at(name).photos});
+    const uint64_t photos = ports_.holders.number_of(name);
+    claims += photos;
+    held.push_back({.store = name, .known = photos == ports_.stores.all().at(name).photos});
   }
-  StoreCover cover = greedy_cover(held);
+  std::vector<std::vector<Digest>> photos;  // read from the disk where they are few
+  for (size_t s = 0; s < held.size() && claims <= kMostCompared; ++s) {
+    photos.push_back(ports_.holders.photos_of(held[s].store));
+    held[s].photos = photos[s];
+  }
+  StoreCover cover = claims <= kMostCompared ? greedy_cover(held) : uncompared(held);
   if (!choice.waits_for.empty() || choice.strangers > 0) cover.enough = cover.stores.size();
   cover.photos = photos_of(ports_.stores, cover.stores);
   cover.speeds = measured_speeds(cover.stores, ports_.records.all());

@@ -1,35 +1,180 @@
 #include "tuner/service/photo_holders.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "tuner/service/service_lanes.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
+
+namespace {
+
+constexpr std::string_view kExtension = ".set";
+
+}  // namespace
+
+PhotoHolders::PhotoHolders(Ports ports) : ports_(std::move(ports)) { find_files(); }
+
+std::string PhotoHolders::path_of(const std::string& store) const {
+  return join(join(ports_.directory, "holders"), to_hex(sha256(store)) + std::string(kExtension));
+}
+
+void PhotoHolders::find_files() {
+  const std::string directory = join(ports_.directory, "holders");
+  const Result<std::vector<std::string>> names = ports_.fs.list(directory);
+  if (names.status().code() == Code::kNotFound) return;
+  names.status().or_throw();
+  for (const std::string& name : *names) {
+    if (!is_temporary(name) && name.ends_with(kExtension)) find_file(join(directory, name));
+  }
+}
+
+void PhotoHolders::find_file(const std::string& path) {
+  const Result<DigestSetFile> file = DigestSetFile::open(ports_.fs, path);
+  const Code code = file.status().code();
+  if (!file.ok())
+    log::warn("what a store holds is not known: {}: {}", path, file.status().message());
+  if (code == Code::kCorrupt) return remove_file(path);
+  if (!file.ok()) return;
+  const DigestSetFacts& facts = file->facts();
+  if (path_of(facts.name) != path || !ports_.known(facts.name)) return remove_file(path);
+  stores_[facts.name].facts = facts;
+}
+
+void PhotoHolders::set(const std::string& store, PhotoClaims::Photos photos) {
+  stores_[store] = {.photos = std::move(photos)};
+  if (!ports_.known(store)) return;
+  unwritten_.insert(store);
+  write_next();
+}
 
 void PhotoHolders::recall(const SavedManifest& kept) {
   std::map<std::string, std::vector<Digest>> photos;
   for (uint64_t n = 0; n < kept.manifest.size(); ++n) {
     const Manifest::Entry& e = kept.manifest.entry(n);  // entries rise
-    for (const uint32_t holder : e.holders) photos[kept.stores.at(holder)].push_back(e.digest);
+    for (const uint32_t holder : e.holders) {
+      const std::string& store = kept.stores.at(holder);
+      if (!heard_of(store)) photos[store].push_back(e.digest);
+    }
   }
   for (auto& [store, held] : photos) {
-    photos_.emplace(store, std::make_shared<const std::vector<Digest>>(std::move(held)));
+    set(store, std::make_shared<const std::vector<Digest>>(std::move(held)));
   }
+}
+
+void PhotoHolders::forget(const std::string& store) {
+  stores_.erase(store);
+  unwritten_.erase(store);
+  remove_file(path_of(store));
+}
+
+void PhotoHolders::write_next() {
+  if (writing_ || unwritten_.empty()) return;
+  writing_ = true;
+  const std::string store = unwritten_.extract(unwritten_.begin()).value();
+  ports_.lanes.start(
+      kUploadLane,
+      [this, store, path = path_of(store), photos = stores_.at(store).photos]() -> Continuation {
+        DigestFilter filter;
+        Status made = ports_.fs.make_directories(parent_of(path));
+        const Result<DigestSetFacts> facts =
+            made.ok() ? write_digest_set(ports_.fs, path, store, *photos, filter)
+                      : Result<DigestSetFacts>(std::move(made));
+        return [this, store, photos, facts, filter = std::move(filter)]() mutable {
+          writing_ = false;
+          written(store, photos, facts, std::move(filter));
+          write_next();
+        };
+      });
+}
+
+// In the meantime it may have said another thing, or be forgotten.
+void PhotoHolders::written(const std::string& store, const PhotoClaims::Photos& photos,
+                           const Result<DigestSetFacts>& facts, DigestFilter filter) {
+  const auto held = stores_.find(store);
+  if (held == stores_.end()) return remove_file(path_of(store));
+  if (held->second.photos != photos) return;
+  if (!facts.ok()) {
+    return log::warn("what store '{}' holds stays in memory: {}", store, facts.status().message());
+  }
+  held->second = {.facts = *facts, .filter = std::move(filter)};
+  unwritten_.erase(store);  // the same was said again
+}
+
+bool PhotoHolders::heard_of(const std::string& store) const {
+  const auto held = stores_.find(store);
+  return held != stores_.end() && !held->second.lost;
+}
+
+uint64_t PhotoHolders::number_of(const std::string& store) const {
+  const auto held = stores_.find(store);
+  if (held == stores_.end() || held->second.lost) return 0;
+  return held->second.photos ? held->second.photos->size() : held->second.facts.digests;
 }
 
 bool PhotoHolders::holds(const std::string& store, const Digest& photo) const {
-  const auto it = photos_.find(store);
-  return it != photos_.end() && std::ranges::binary_search(*it->second, photo);
+  const auto held = stores_.find(store);
+  return held != stores_.end() && is_held(store, held->second, photo);
 }
 
 bool PhotoHolders::held_elsewhere(const std::string& store, const Digest& photo) const {
-  return std::ranges::any_of(photos_, [&](const auto& other) {
-    return other.first != store && std::ranges::binary_search(*other.second, photo);
+  return std::ranges::any_of(stores_, [&](auto& other) {
+    return other.first != store && is_held(other.first, other.second, photo);
   });
 }
 
-std::span<const Digest> PhotoHolders::photos_of(const std::string& store) const {
-  const auto it = photos_.find(store);
-  return it == photos_.end() ? std::span<const Digest>() : std::span(*it->second);
+std::vector<Digest> PhotoHolders::photos_of(const std::string& store) const {
+  const auto held = stores_.find(store);
+  if (held == stores_.end()) return {};
+  if (held->second.photos) return *held->second.photos;
+  std::vector<Digest> photos;
+  const Status s = read_file(store, held->second, [&](DigestSetFile& file) {
+    return file.each([&](std::span<const Digest> some) {
+      photos.insert(photos.end(), some.begin(), some.end());
+    });
+  });
+  return s.ok() ? photos : std::vector<Digest>();
+}
+
+bool PhotoHolders::is_held(const std::string& store, Held& held, const Digest& photo) const {
+  if (held.photos) return std::ranges::binary_search(*held.photos, photo);
+  if (held.filter && !held.filter->may_have(photo)) return false;
+  bool has = false;
+  const Status s = read_file(store, held, [&](DigestSetFile& file) {
+    if (!held.filter) {
+      Result<DigestFilter> filter = file.filter();
+      if (!filter.ok()) return filter.status();
+      held.filter = std::move(*filter);
+      if (!held.filter->may_have(photo)) return Status();
+    }
+    const Result<bool> found = file.has(photo);
+    has = found.ok() && *found;
+    return found.status();
+  });
+  return s.ok() && has;
+}
+
+Status PhotoHolders::read_file(const std::string& store, Held& held,
+                               const std::function<Status(DigestSetFile&)>& read) const {
+  if (held.lost) return {Code::kNotFound, "it was damaged"};
+  const std::string path = path_of(store);
+  Result<DigestSetFile> file = DigestSetFile::open(ports_.fs, path, held.facts);
+  Status s = file.ok() ? read(*file) : file.status();
+  if (s.ok()) return s;
+  log::warn("what store '{}' holds is not known: {}: {}", store, path, s.message());
+  if (s.code() == Code::kCorrupt || s.code() == Code::kNotFound) {
+    held = {.lost = true};
+    remove_file(path);
+  }
+  return s;
+}
+
+void PhotoHolders::remove_file(const std::string& path) const {
+  const Status s = ports_.fs.remove(path);
+  if (!s.ok() && s.code() != Code::kNotFound) log::warn("{}: {}", path, s.message());
 }
 
 }  // namespace ndtrain::tuner

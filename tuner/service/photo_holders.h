@@ -1,34 +1,76 @@
 // Which store holds which photos, as far as the Tuner has heard: what a store says of itself in an
-// inventory. One thread.
+// inventory. It is on disk, a file for each store that is known; of each photo 10 bits are in
+// memory. An inventory is in memory until its file is written, on the upload lane, and stays there
+// where that fails. One thread.
+//
+// DIR/holders/SHA256.set   called after the store's name: digest_set_file.h
+//
+// A file that is damaged is removed: of that store nothing was heard until its next inventory.
 #pragma once
 
+#include <functional>
 #include <map>
-#include <span>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "framework/core/lanes.h"
 #include "tuner/jobs/job_files.h"
+#include "tuner/service/digest_set_file.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
 class PhotoHolders {
  public:
+  struct Ports {
+    Fs& fs;
+    std::string directory;  // of the state
+    Lanes& lanes;
+    std::function<bool(const std::string& store)> known;  // else nothing of it is on disk
+  };
+  // Throws Error when the directory cannot be listed. Files of stores that are not known go.
+  explicit PhotoHolders(Ports ports);
+
   // All that the store holds, in place of what it held before.
-  void set(const std::string& store, PhotoClaims::Photos photos) {
-    photos_[store] = std::move(photos);
-  }
+  void set(const std::string& store, PhotoClaims::Photos photos);
   // Of an earlier life of this process: what counts of stores that have said nothing since.
   void recall(const SavedManifest& kept);
-  void forget(const std::string& store) { photos_.erase(store); }
+  void forget(const std::string& store);
 
   bool holds(const std::string& store, const Digest& photo) const;
   bool held_elsewhere(const std::string& store, const Digest& photo) const;
-  // Rising, borrowed until the next change; none where nothing was heard.
-  std::span<const Digest> photos_of(const std::string& store) const;
+  bool heard_of(const std::string& store) const;
+  uint64_t number_of(const std::string& store) const;  // 0: nothing was heard
+  // Rising, read from the disk; none where nothing was heard.
+  std::vector<Digest> photos_of(const std::string& store) const;
 
  private:
-  std::map<std::string, PhotoClaims::Photos> photos_;  // rising
+  struct Held {
+    PhotoClaims::Photos photos = {};          // null: they are on disk
+    DigestSetFacts facts = {};                // of the file
+    std::optional<DigestFilter> filter = {};  // none: not read yet
+    bool lost = false;                        // the file is damaged
+  };
+  using Stores = std::map<std::string, Held>;
+
+  std::string path_of(const std::string& store) const;
+  void find_files();
+  void find_file(const std::string& path);
+  void write_next();
+  void written(const std::string& store, const PhotoClaims::Photos& photos,
+               const Result<DigestSetFacts>& facts, DigestFilter filter);
+  bool is_held(const std::string& store, Held& held, const Digest& photo) const;
+  // Nothing was heard of the store where its file cannot be read, which is logged.
+  Status read_file(const std::string& store, Held& held,
+                   const std::function<Status(DigestSetFile&)>& read) const;
+  void remove_file(const std::string& path) const;
+
+  const Ports ports_;
+  mutable Stores stores_;            // what is wrong with a file is found when it is read
+  std::set<std::string> unwritten_;  // of stores that are known
+  bool writing_ = false;
 };
 
 }  // namespace ndtrain::tuner

@@ -22,6 +22,14 @@ PhotoTrash::Ports trash_ports(const TunerService::Setting& setting, StoreRegistr
           .audit = setting.audit};
 }
 
+PhotoHolders::Ports holders_ports(const TunerService::Setting& setting,
+                                  const StoreRegistry& stores) {
+  return {.fs = setting.fs,
+          .directory = setting.state.path(),
+          .lanes = setting.lanes,
+          .known = [&stores](const std::string& name) { return stores.all().contains(name); }};
+}
+
 TaskRemoval::Ports task_ports(const TunerService::Setting& setting, const JobRecords& records,
                               ModelDistribution& models) {
   return {.clock = setting.clock,
@@ -40,6 +48,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
       stores_({setting.fs, setting.clock, setting.state.path(), setting.links, setting.ticket_key},
               TunerSessions(std::move(me), heartbeat, window), *this),
       records_(setting.fs, setting.state.file("jobs")),
+      holders_(holders_ports(setting, stores_)),
       deletions_({.fs = setting.fs,
                   .directory = setting.state.path(),
                   .clock = setting.clock,

@@ -105,10 +105,13 @@ void UploadIngest::leave_out_removed_tasks(UploadBatch& batch) const {
   }
 }
 
-// What earlier jobs know of who holds what; once in the life of this process.
+// What earlier jobs know of who holds what; once in the life of this process, where nothing else is
+// known of some store.
 std::vector<JobFiles> UploadIngest::earlier_records() {
   std::vector<JobFiles> all;
   if (std::exchange(recalled_, true)) return all;
+  const auto heard = [&](const auto& store) { return ports_.holders.heard_of(store.first); };
+  if (std::ranges::all_of(ports_.stores.all(), heard)) return all;
   const auto& records = ports_.records.all();
   for (auto at = records.rbegin(); at != records.rend(); ++at) {
     all.push_back(ports_.records.files(at->first));

@@ -17,6 +17,7 @@
 #include "ndp/wire/state_directory.h"
 #include "tuner/jobs/job_files.h"
 #include "tuner/service/deletion_log.h"
+#include "tuner/service/digest_set_file.h"
 #include "tuner/service/trash_log.h"
 #include "tuner/work/precision_survey.h"
 
@@ -157,6 +158,10 @@ Status check_deletions(Fs& fs, const std::string& path) {
 }
 Status check_trash(Fs& fs, const std::string& path) {
   return of_text(fs, path, [](const std::string& bytes) { return TrashLog::check(bytes); });
+}
+Status check_digest_set(Fs& fs, const std::string& path) {
+  Result<DigestSetFile> file = DigestSetFile::open(fs, path);
+  return file.ok() ? file->check() : file.status();
 }
 Status check_database(Fs&, const std::string& path) {
   return sql::check_database(path, sql::DatabaseCheck::kWhole);

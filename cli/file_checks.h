@@ -22,6 +22,7 @@ Status check_upload_log(Fs& fs, const std::string& path);
 Status check_store_trash(Fs& fs, const std::string& path);
 Status check_deletions(Fs& fs, const std::string& path);
 Status check_trash(Fs& fs, const std::string& path);
+Status check_digest_set(Fs& fs, const std::string& path);
 Status check_database(Fs& fs,
                       const std::string& path);  // every page of it; `fs` must be the real one
 

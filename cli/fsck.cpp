@@ -60,7 +60,7 @@ void declare_fsck(ArgsSpec& args) {
   args.positional("STATE", "the state directory of a role that is stopped");
   args.flag("repair",
             "remove damaged files that the role makes, or gets, again: features, crops, lists of "
-            "photos, a store's models");
+            "photos, what stores hold, a store's models");
 }
 
 int run_fsck(Context& context, const Args& args) {

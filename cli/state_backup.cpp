@@ -151,10 +151,10 @@ class StateCopy {
     done_.labels = true;
   }
 
-  // Features: a store's from its photos, and a Tuner's by stores. A job that is not done may go on
-  // with its rows, where nobody writes them.
+  // Features: a store's from its photos, and a Tuner's by stores, who say what they hold, too. A
+  // job that is not done may go on with its rows, where nobody writes them.
   bool is_derived(const std::string& name) const {
-    if (name == "cache" || name == "features") return true;
+    if (name == "cache" || name == "features" || name == "holders") return true;
     if (!name.starts_with("jobs/") || !name.ends_with("/spool")) return false;
     if (what_.at_work) return true;
     const auto job = moment_.texts.find(parent_of(name) + "/job.json");

@@ -39,6 +39,7 @@ constexpr Rule kRules[] = {
     {"tuner", R"(jobs/\d+/run/(last|best)\.safetensors)", false, check_checkpoint},
     {"tuner", R"(jobs/\d+/(manifest|numerics)\.cbor)", false, check_cbor},
     {"tuner", R"(features/.*\.json)", true, check_json},
+    {"tuner", R"(holders/[0-9a-f]{64}\.set)", true, check_digest_set},
     {"pipestore", R"(models/.*\.onnx)", true, check_model},
     {"pipestore", R"(cache/.*\.(db|sqlite))", true, check_database},
     {"pipestore", R"((in_force|deletions|scrub)\.json)", true, check_json},

@@ -28,7 +28,7 @@ bool is_scratch(std::string_view path) {
     path.remove_prefix(std::min(slash + 1, path.size()));
     if (name.empty()) continue;
     if (std::exchange(first, false)) {
-      if (is_of(name, "features")) return true;
+      if (is_of(name, "features") || name == "holders") return true;
       of_job = name == "jobs";
     } else if (of_job && (name == "spool" || is_of(name, "closed.json"))) {
       return true;

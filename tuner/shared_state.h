@@ -3,6 +3,7 @@
 // and no place; what can be had again lies in `scratch`, a directory of this machine:
 //
 //   features/           features of jobs that are done
+//   holders/            what each store holds
 //   jobs/N/…/spool/     rows of stores, and which runs of them are complete (closed.json)
 //
 // All other paths of fs() are the machine's. `scratch` is emptied when another process had the

@@ -15,6 +15,7 @@
 #include "tests/sim/counting_fs.h"
 #include "tests/sim/photoless_store.h"
 #include "tests/support/waiting_lanes.h"
+#include "tuner/jobs/store_choice.h"
 #include "tuner/service/service.h"
 
 namespace ndtrain::sim {
@@ -25,7 +26,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr uint64_t kTurnsPerLook = 256;  // at the heap
+constexpr uint64_t kTurnsPerLook = 256;      // at the heap
+constexpr size_t kListedAtOnce = 1'000'000;  // photos, where no job makes rows
 
 int64_t heap_bytes() {
   const struct mallinfo2 m = mallinfo2();
@@ -113,7 +115,24 @@ class Crowd {
   GrowthCost inventory() {
     return cost_of([this] {
       turn();
-      settle([this] { return !fs_.exists(join(job_directory(), "manifest.cbor")); });
+      settle([this] { return !fs_.exists(manifest_of(1)); });
+    });
+  }
+  // Of jobs that are cancelled when their manifests are kept, which are removed for want of room.
+  GrowthCost inventories_alone(size_t photos) {
+    return cost_of([this, photos] {
+      const size_t at_once = std::clamp<size_t>(kListedAtOnce / photos, 1, kMostNamed);
+      for (size_t begin = 0; begin < stores_.size(); begin += at_once) {
+        JobSpec spec{.model = to_hex(model_)};
+        const size_t end = std::min(stores_.size(), begin + at_once);
+        for (size_t i = begin; i < end; ++i) spec.stores.names.push_back(stores_[i].name());
+        const uint64_t job = service_.submit(spec);
+        turn();
+        settle([&] { return !fs_.exists(manifest_of(job)); });
+        service_.cancel(job);
+        settle();
+        if (fs_.remove(manifest_of(job)).ok()) listed_ += end - begin;
+      }
     });
   }
   GrowthCost rows() {
@@ -130,6 +149,7 @@ class Crowd {
   }
 
   std::string failure() const {
+    if (listed_ == stores_.size()) return "";
     const JobRecord& job = service_.jobs().begin()->second;
     if (job.state == JobState::kDone) return "";
     return job.message.empty() ? "it does not end: " + service_.doing(job.id) : job.message;
@@ -149,7 +169,9 @@ class Crowd {
     return cost_;
   }
 
-  std::string job_directory() const { return join(state_.file("jobs"), "1"); }
+  std::string manifest_of(uint64_t job) const {
+    return join(join(state_.file("jobs"), std::to_string(job)), "manifest.cbor");
+  }
   void look() { cost_.peak_heap = std::max(cost_.peak_heap, heap_bytes() - base_); }
   void tell(LinkEvent<wire::FromStore> event) { to_tuner_.push_back(std::move(event)); }
   void say(LinkId link, wire::FromStore message) {
@@ -203,6 +225,7 @@ class Crowd {
   std::deque<LinkEvent<wire::FromStore>> to_tuner_;
   GrowthCost cost_;
   int64_t base_ = 0;
+  size_t listed_ = 0;  // stores that said what they hold to jobs of inventories alone
   uint64_t turns_ = 0;
 };
 
@@ -213,9 +236,13 @@ Growth grow(Fs& fs, const std::string& directory, const GrowthSetting& setting) 
   Growth g;
   g.connect = crowd->connect();
   g.idle = crowd->heartbeats(setting.idle_s);
-  crowd->submit();
-  g.inventory = crowd->inventory();
-  g.rows = crowd->rows();
+  if (setting.inventories_alone) {
+    g.inventory = crowd->inventories_alone(setting.photos);
+  } else {
+    crowd->submit();
+    g.inventory = crowd->inventory();
+    g.rows = crowd->rows();
+  }
   g.after = crowd->heartbeats(setting.idle_s);
   g.leave = crowd->leave();
   g.delivered = crowd->delivered();

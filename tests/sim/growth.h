@@ -13,6 +13,9 @@ struct GrowthSetting {
   size_t stores = 100;
   size_t photos = 1000;  // of each store
   double idle_s = 30;    // of heartbeats alone, once all stores are there
+  // In place of one job of all stores: jobs of some of them each, which are cancelled when all have
+  // said what they hold.
+  bool inventories_alone = false;
 };
 
 // What one part took the Tuner. A turn of its loop has one event while the stores are idle, and as
@@ -27,7 +30,7 @@ struct GrowthCost {
 struct Growth {
   GrowthCost connect;      // all stores arrive
   GrowthCost idle;         // heartbeats
-  GrowthCost inventory;    // a job begins: until its manifest is kept
+  GrowthCost inventory;    // a job begins: until its manifest is kept, or all said what they hold
   GrowthCost rows;         // until it is done
   GrowthCost after;        // heartbeats again
   GrowthCost leave;        // all stores leave

@@ -1,7 +1,9 @@
-// ndt_growth DIRECTORY STORES PHOTOS [SECONDS]: what a Tuner's work takes with STORES PipeStores of
-// PHOTOS photos each, and idle for SECONDS, as JSON. For bench/growth.
+// ndt_growth DIRECTORY STORES PHOTOS [SECONDS [inventories]]: what a Tuner's work takes with STORES
+// PipeStores of PHOTOS photos each, and idle for SECONDS, as JSON; with the word, what they hold
+// alone, and no row. For bench/growth.
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "framework/core/error.h"
 #include "framework/core/json.h"
@@ -24,15 +26,16 @@ Json json_of(const sim::GrowthCost& c) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4 || argc > 5) {
-    std::fprintf(stderr, "usage: ndt_growth DIRECTORY STORES PHOTOS [SECONDS]\n");
+  if (argc < 4 || argc > 6) {
+    std::fprintf(stderr, "usage: ndt_growth DIRECTORY STORES PHOTOS [SECONDS [inventories]]\n");
     return 2;
   }
   try {
     log::set_level(log::Level::kError);
     sim::GrowthSetting setting{.stores = std::strtoull(argv[2], nullptr, 10),
                                .photos = std::strtoull(argv[3], nullptr, 10)};
-    if (argc == 5) setting.idle_s = std::strtod(argv[4], nullptr);
+    if (argc >= 5) setting.idle_s = std::strtod(argv[4], nullptr);
+    setting.inventories_alone = argc == 6 && std::string_view(argv[5]) == "inventories";
     const sim::Growth g = sim::grow(real_fs(), argv[1], setting);
     if (!g.failure.empty()) throw Error("the job is not done: ", g.failure);
     std::printf("%s\n", json_text({{"stores", setting.stores},

@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "framework/testing/memory_fs.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain::sim {
 namespace {
@@ -34,6 +36,20 @@ TEST_F(GrowthTest, FourTimesTheStoresCostFourTimesTheMessagesAndBytes) {
   EXPECT_LE(many.rows.messages, 4 * few.rows.messages);
   EXPECT_LE(written(many), 5 * written(few));
   EXPECT_LE(many.connect.files_written, 2 * few.connect.files_written);
+}
+
+// At rest a Tuner keeps a filter of the photos of each store, and what they are on its disk.
+TEST_F(GrowthTest, TenTimesThePhotosAreFewMoreBytesOfMemory) {
+  const auto at_rest = [](size_t photos) {
+    const support::TemporaryDirectory disk;
+    const Growth g = grow(real_fs(), disk.at("state"),
+                          {.stores = 20, .photos = photos, .idle_s = 6, .inventories_alone = true});
+    EXPECT_EQ(g.failure, "");
+    EXPECT_GE(g.inventory.bytes_written, 20 * photos * sizeof(Digest));
+    return g.after.heap;
+  };
+  const int64_t few = at_rest(2000), many = at_rest(20'000);
+  EXPECT_LT(many - few, int64_t{20} * 18'000 * 4);
 }
 
 }  // namespace

@@ -70,17 +70,31 @@ Status SqlLabels::remove_task(std::string_view name) {
       .status();
 }
 
+// As names are.
 Result<std::vector<int64_t>> SqlLabels::class_ids(int64_t task,
                                                   std::span<const std::string> names) {
-  return tables_->writing([&] {
-    std::map<std::string, int64_t> known;
-    int64_t next = 0;
+  std::map<std::string, int64_t> known;
+  int64_t next = 0;
+  const auto read = [&] {
+    known.clear();
+    next = 0;
     tables_->rows(
         [&](const SqlRow& r) {
           known.emplace(r.bytes(1), r.integer(0));
           next = r.integer(0) + 1;
         },
         "SELECT id, name FROM classes WHERE task = ? ORDER BY id", task);
+    return std::ranges::all_of(names, [&](const std::string& n) { return known.contains(n); });
+  };
+  const Result<bool> all_known = tables_->reading(read);
+  if (!all_known.ok()) return all_known.status();
+  if (*all_known) {
+    std::vector<int64_t> ids;
+    for (const std::string& name : names) ids.push_back(known.at(name));
+    return ids;
+  }
+  return tables_->writing([&] {
+    read();
     std::vector<int64_t> ids;
     for (const std::string& name : names) {
       const auto [it, is_new] = known.emplace(name, next);

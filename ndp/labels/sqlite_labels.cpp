@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/migrations.h"
@@ -81,13 +82,19 @@ Result<std::unique_ptr<LabelDb>> SqliteLabels::open(const std::string& path, int
 sql::Statement& SqliteLabels::prepared(const std::string& sql) {
   auto it = statements_.find(sql);
   if (it == statements_.end()) {
-    it = statements_.emplace(sql, std::make_unique<sql::Statement>(db_, sql)).first;
+    it = statements_.emplace(sql, std::unique_ptr<Prepared>(new Prepared{{db_, sql}})).first;
   }
-  return *it->second;
+  if (!std::exchange(it->second->used, true)) used_.push_back(it->second.get());
+  return it->second->statement;
 }
 
+// Of dozens that are prepared a call uses few.
 void SqliteLabels::reset_statements() {
-  for (auto& [sql, statement] : statements_) statement->reset();
+  for (Prepared* const p : used_) {
+    p->statement.reset();
+    p->used = false;
+  }
+  used_.clear();
 }
 
 void SqliteLabels::begin(bool to_write) { prepared(to_write ? "BEGIN IMMEDIATE" : "BEGIN").run(); }

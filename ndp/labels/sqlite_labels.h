@@ -3,6 +3,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <vector>
 
 #include "ndp/labels/label_tables.h"
 #include "ndp/sqlite/sqlite.h"
@@ -32,15 +33,21 @@ class SqliteLabels final : public LabelTables {
   void sweep() override {}  // SQLite has dropped it with each transaction
 
  private:
+  struct Prepared {
+    sql::Statement statement;
+    bool used = false;  // it is in used_
+  };
+
   explicit SqliteLabels(const std::string& path) : db_(path) {}
 
-  // Prepared once.
+  // Prepared once; reset by the next reset_statements().
   sql::Statement& prepared(const std::string& sql);
   // No call leaves a statement in the middle of its rows.
   void reset_statements();
 
   sql::Database db_;
-  std::unordered_map<std::string, std::unique_ptr<sql::Statement>> statements_;
+  std::unordered_map<std::string, std::unique_ptr<Prepared>> statements_;
+  std::vector<Prepared*> used_;  // since they were last reset
 };
 
 }  // namespace ndtrain::ndp

@@ -372,6 +372,22 @@ TEST(SqliteLabels, TwoConnectionsAndSeveralThreadsWriteOneDatabase) {
   EXPECT_EQ(second->stats(collection, task).or_throw().labelled, 80);
 }
 
+// Ten seconds behind a writer, which an upload or a job would wait, are for what is to be written.
+TEST(SqliteLabels, IsOpenedAndFindsKnownClassesWhileSomebodyWrites) {
+  const TemporaryDb file;
+  const std::vector<std::string> names{"a", "b"};
+  const auto made = file.open();
+  const int64_t task = made->task("t").or_throw();
+  const std::vector<int64_t> ids = made->class_ids(task, names).or_throw();
+  sql::Database writer(file.path());
+  const sql::Transaction writes(writer);
+  const auto db = open_label_db("sqlite:" + file.path());
+  ASSERT_TRUE(db.ok()) << db.status().message();
+  const auto found = (*db)->class_ids(task, names);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(*found, ids);
+}
+
 TEST(SqliteLabels, AnFsyncThatFailsEndsTheProcess) {
   const FsyncThrows throws;
   const TemporaryDb file;

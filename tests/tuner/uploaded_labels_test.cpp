@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
@@ -70,6 +72,14 @@ TEST_F(UploadedLabelsTest, AreOfTheTaskThatTheyNameAndOfTheStoresCollection) {
                 .or_throw()
                 .size(),
             2U);
+}
+
+TEST_F(UploadedLabelsTest, AreOfTheClassesTheyNameInTheOrderInWhichTheyCome) {
+  keep({truth(1, 1, "tulip"), truth(2, 2, "aster"), truth(3, 3, "tulip")});
+  std::map<std::string, std::set<int64_t>> ids;
+  for (const LabelRow& row : labels()) ids[row.class_name].insert(row.class_id);
+  EXPECT_EQ(ids, (std::map<std::string, std::set<int64_t>>{{"tulip", {0}}, {"aster", {1}}}));
+  EXPECT_EQ(labels().size(), 3U);
 }
 
 TEST_F(UploadedLabelsTest, OfMoreTasksThanThereMayBeAreLeftOut) {

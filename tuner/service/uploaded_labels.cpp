@@ -54,13 +54,16 @@ LabelBatch batch_of(LabelDb& db, int64_t task, const PublishedModel& model) {
   return {.task = task, .source = LabelSource::kModel, .version = id, .labels = {}};
 }
 
-NewLabel label_of(LabelDb& db, int64_t task, const wire::Upload& line, int64_t photo) {
+std::vector<std::string> classes_of(const wire::Upload& line) {
+  if (!line.truth().empty()) return {line.truth()};
   std::vector<std::string> names;
   for (const wire::TopClass& t : line.top()) names.push_back(t.name());
-  if (!line.truth().empty()) names = {line.truth()};
-  const std::vector<int64_t> ids = db.class_ids(task, names).or_throw();
-  NewLabel label{
-      .photo = photo, .class_id = ids.at(0), .score = {}, .top_k = {}, .time = line.time()};
+  return names;
+}
+
+// `ids`: of its classes.
+NewLabel label_of(const wire::Upload& line, int64_t photo, std::span<const int64_t> ids) {
+  NewLabel label{.photo = photo, .class_id = ids[0], .score = {}, .top_k = {}, .time = line.time()};
   if (!line.truth().empty()) return label;
   label.score = line.top(0).score();
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -168,10 +171,20 @@ void UploadedLabels::add(LabelDb& db, const StorePlace& at, Lines lines,
   LabelBatch batch = human ? LabelBatch{.task = task, .source = LabelSource::kHuman}
                            : batch_of(db, task, model->second);
   const int64_t store_id = db.store(at.store).or_throw();
+  std::vector<size_t> labelled;
+  std::vector<std::string> names;  // of all of them, for one call
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!human && (lines[i].top().empty() || !is_by(lines[i], model->second))) continue;
-    batch.labels.push_back(label_of(db, task, lines[i], photos[i]));
+    labelled.push_back(i);
+    std::ranges::move(classes_of(lines[i]), std::back_inserter(names));
+  }
+  const std::vector<int64_t> ids = db.class_ids(task, names).or_throw();
+  std::span<const int64_t> rest = ids;
+  for (const size_t i : labelled) {
+    const size_t n = human ? 1 : static_cast<size_t>(lines[i].top().size());
+    batch.labels.push_back(label_of(lines[i], photos[i], rest.first(n)));
     batch.labels.back().store = store_id;
+    rest = rest.subspan(n);
   }
   const Result<PutReport> put = db.put_labels(batch);
   if (put.status().code() == Code::kCancelled) return;  // nobody wants that version's labels

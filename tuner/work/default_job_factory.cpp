@@ -45,14 +45,13 @@ std::unique_ptr<JobWork> DefaultJobFactory::make(uint64_t job, const JobSpec& sp
 }
 
 std::vector<PhotoClaim> DefaultJobFactory::truths(const std::string& collection_name,
-                                                  const std::string& task_name) const {
+                                                  const std::string& task_name) {
   if (labels_.empty()) return {};
-  const auto db = open_label_db(labels_, OpenLabelDb::kExisting);
-  if (db.status().code() == Code::kNotFound) return {};
-  demand(db.status());
+  LabelDb* const db = existing_labels();
+  if (!db) return {};
   LabelQuery query{.sources = {LabelSource::kHuman, LabelSource::kImport}, .limit = 10'000};
-  const auto collection = existing_collection(**db, collection_name);
-  const auto task = existing_task(**db, task_name);
+  const auto collection = existing_collection(*db, collection_name);
+  const auto task = existing_task(*db, task_name);
   for (const Status& s : {collection.status(), task.status()}) {
     if (s.code() == Code::kNotFound) return {};
     demand(s);
@@ -61,7 +60,7 @@ std::vector<PhotoClaim> DefaultJobFactory::truths(const std::string& collection_
   query.task = *task;
   std::vector<PhotoClaim> claims;
   for (bool more = true; more;) {
-    LabelPage page = demand((*db)->query(query));
+    LabelPage page = demand(db->query(query));
     for (LabelRow& row : page.rows) {
       claims.push_back({.digest = row.digest,
                         .label = std::move(row.class_name),
@@ -72,6 +71,15 @@ std::vector<PhotoClaim> DefaultJobFactory::truths(const std::string& collection_
     if (more) query.after = *page.next;
   }
   return claims;
+}
+
+LabelDb* DefaultJobFactory::existing_labels() {
+  const std::lock_guard lock(mutex_);
+  if (db_) return db_.get();
+  Result<std::unique_ptr<LabelDb>> db = open_label_db(labels_, OpenLabelDb::kExisting);
+  if (db.status().code() == Code::kNotFound) return nullptr;
+  db_ = demand(std::move(db));
+  return db_.get();
 }
 
 LabelDb& DefaultJobFactory::labels() {

@@ -24,10 +24,10 @@ class DefaultJobFactory final : public JobFactory {
   LabelDb& labels();
   // What people have said of photos of the collection, of the task, if there is a database. From
   // any thread; throws Error, SinkUnavailable.
-  std::vector<PhotoClaim> truths(const std::string& collection_name,
-                                 const std::string& task_name) const;
+  std::vector<PhotoClaim> truths(const std::string& collection_name, const std::string& task_name);
 
  private:
+  LabelDb* existing_labels();  // null: there are none
   PublishedModel model_of(const JobSpec& spec, const std::string& directory) const;
 
   JobContext context_;

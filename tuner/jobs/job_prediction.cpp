@@ -44,6 +44,7 @@ std::string prediction_of(const JobRecord& job, uint64_t photos,
   for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
     const auto& [id, earlier] = *it;
     const bool like = id != job.id && earlier.state == JobState::kDone && earlier.readable &&
+                      earlier.spec.kind == job.spec.kind && earlier.spec.task == job.spec.task &&
                       settings_of(earlier.spec) == settings;
     if (!like) continue;
     const Json result = parse_json(earlier.result);

@@ -159,6 +159,7 @@ void Libraries::run() {
     }
     jobs_ += job.state == JobState::kDone;
   }
+  digest_ = digest_of_all();
   versions_ = tuner_->versions().all().size();
   watched_ = tuner_->service().jobs().size() -
              std::min(tuner_->service().jobs().size(), next_ + last_.size());

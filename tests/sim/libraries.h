@@ -41,6 +41,9 @@ class Libraries {
   size_t versions() const { return versions_; }  // that were published
   size_t uploads() const { return taken_.size(); }
   size_t watched() const { return watched_; }  // jobs that rules submitted
+  // Of what happened when, of the story, and of the files and the labels at the end: of two
+  // programs that do the same, the same.
+  uint64_t digest() const { return digest_; }
 
  private:
   struct Said {
@@ -91,6 +94,7 @@ class Libraries {
   void check_uploads(Histories& histories);
   void check_upload(Histories& histories, const StoreMachine& store, const Digest& photo);
   bool is_out(const Digest& photo) const;  // deleted, or in the trash
+  uint64_t digest_of_all() const;
   void violation(const std::string& what) { watch_.violation(what); }
   void tell(const std::string& what);
 
@@ -118,6 +122,7 @@ class Libraries {
 
   std::vector<std::string> story_;
   size_t jobs_ = 0, versions_ = 0, watched_ = 0;
+  uint64_t digest_ = 0, labels_digest_ = 0;
   std::set<std::pair<uint64_t, int64_t>> judged_;  // jobs, and when they ended
   Time healed_{0};                                 // no fault lasts longer
   Time slept_{0};                                  // by stores

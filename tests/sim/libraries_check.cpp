@@ -51,6 +51,18 @@ class Libraries::Histories {
     return history->second;
   }
 
+  uint64_t digest() const {
+    std::string text;
+    for (const auto& [of, history] : all_) {
+      for (const LabelRow& l : history) {
+        text += fmt::format("{} {} {} {} {} {} {} {}\n", to_hex(of.first), of.second, l.class_name,
+                            static_cast<int>(l.source), l.version_number.value_or(0),
+                            l.score.value_or(-1), l.time, l.withdrawn);
+      }
+    }
+    return xxh3(text.data(), text.size());
+  }
+
  private:
   LabelDb& db_;
   std::map<std::string, int64_t> tasks_;
@@ -72,6 +84,15 @@ void Libraries::check() {
   Histories histories(*db);
   check_photos(histories);
   check_uploads(histories);
+  labels_digest_ = histories.digest();
+}
+
+uint64_t Libraries::digest_of_all() const {
+  std::string text = fmt::format("{:x} {:x}", timeline_.trace(), labels_digest_);
+  for (const std::string& line : story_) text += "\n" + line;
+  text += fmt::format("\n{:x}", tuner_->disk_digest());
+  for (const auto& store : stores_) text += fmt::format(" {:x}", store->disk_digest());
+  return xxh3(text.data(), text.size());
 }
 
 void Libraries::check_photos(Histories& histories) {

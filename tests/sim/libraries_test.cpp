@@ -1,12 +1,15 @@
-// Several tasks and collections under faults. NDT_SIM_SEEDS as in simulator_test.cpp.
+// Several tasks and collections under faults. NDT_SIM_SEEDS as in simulator_test.cpp;
+// NDT_SIM_DIGESTS=1 prints what each seed came to. bench/seeds runs very many.
 #include "tests/sim/libraries.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <filesystem>
 
+#include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "tests/support/seeds.h"
 
@@ -36,6 +39,7 @@ TEST(Libraries, HaveTheLabelsOfTheirTasksWhateverGoesWrong) {
   keep_databases_in_memory();
   const auto [first, count] = testing::seeds_or(60);
   size_t jobs = 0, versions = 0, uploads = 0, watched = 0;
+  uint64_t digest = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     Libraries libraries(seed, kFaults);
     libraries.run();
@@ -46,9 +50,14 @@ TEST(Libraries, HaveTheLabelsOfTheirTasksWhateverGoesWrong) {
     versions += libraries.versions();
     uploads += libraries.uploads();
     watched += libraries.watched();
+    digest = xxh3(&digest, sizeof digest, libraries.digest());
+    if (::getenv("NDT_SIM_DIGESTS")) {
+      fmt::print("digest {} {:016x}\n", seed, libraries.digest());
+      ::fflush(stdout);
+    }
   }
-  fmt::print("{} seeds: {} jobs, {} of them by rules, {} versions, {} uploads\n", count, jobs,
-             watched, versions, uploads);
+  fmt::print("{} seeds: {} jobs, {} of them by rules, {} versions, {} uploads, digest {:016x}\n",
+             count, jobs, watched, versions, uploads, digest);
   if (count < 50) return;
   EXPECT_GT(jobs, 8 * count);
   EXPECT_GT(versions, 2 * count);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "framework/core/hash.h"
 #include "framework/testing/fsync_throws.h"
 
 namespace ndtrain::sim {
@@ -178,6 +179,21 @@ void Machine::over(Death how, Time back_after) {
 void Machine::lose() {
   gone_ = true;
   if (up_) over(Death::kPowerCut, Time(0));
+}
+
+uint64_t Machine::disk_digest() {
+  uint64_t digest = 0;
+  const auto add = [&](const std::string& s) { digest = xxh3(s.data(), s.size(), digest); };
+  const std::function<void(const std::string&)> walk = [&](const std::string& directory) {
+    for (const std::string& name : disk_.list(directory).or_throw()) {
+      if (name.find(".ndt-tmp-") != name.npos) continue;  // has a number of this process
+      const std::string path = join(directory, name);
+      add(path);
+      if (disk_.info(path).or_throw().is_directory) walk(path);
+    }
+  };
+  walk("/");
+  return digest;
 }
 
 void Machine::fill_disk(int64_t slack) {

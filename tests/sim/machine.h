@@ -76,6 +76,9 @@ class Machine {
   const LaneSyncs& lane_syncs() const { return lane_syncs_; }
   int64_t fsync_deaths() const { return fsync_deaths_; }
   MachineClock& clock() { return clock_; }
+  // Of the names of its files: what some of them say is of the real clock, and of where a test
+  // runs.
+  uint64_t disk_digest();
   // Neither crashed nor in a turn in which it has.
   bool alive() { return up_ && disk_.info("/").status().code() != Code::kIo; }
 

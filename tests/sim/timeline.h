@@ -31,13 +31,16 @@ class Timeline {
     if (events_.empty()) return false;
     auto next = events_.extract(events_.begin());
     clock_.advance(next.key().first - now());
+    trace_ = (trace_ ^ static_cast<uint64_t>(now().count())) * 0x9e3779b97f4a7c15;
     next.mapped()();
     return true;
   }
+  // A checksum of when things happened: of two runs that went the same way, the same.
+  uint64_t trace() const { return trace_; }
 
  private:
   ManualClock clock_;
-  uint64_t serial_ = 0;
+  uint64_t serial_ = 0, trace_ = 0;
   std::map<std::pair<Time, uint64_t>, std::function<void()>> events_;
 };
 

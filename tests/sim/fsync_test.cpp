@@ -23,17 +23,12 @@ using Names = std::set<std::string>;
 using ::testing::IsEmpty;
 
 // Who has slow work done on a lane: what syncs the disk in a simulation, and what does not.
-const Names kSync = {"DeletionFollower::take",
-                     "JobRunner::start",
-                     "ModelDeployment::withdraw",
-                     "ModelDistribution::answer_asks",
-                     "ModelFetch::apply_step",
-                     "PhotoDeletions::pump",
-                     "PhotoTrash::keep_labels",
-                     "TrashFollower::take",
-                     "UploadIngest::judge",
-                     "UploadIngest::keep",
-                     "Watcher::start"};
+const Names kSync = {"DeletionFollower::take",    "JobRunner::start",
+                     "ModelDeployment::withdraw", "ModelDistribution::answer_asks",
+                     "ModelFetch::apply_step",    "PhotoDeletions::pump",
+                     "PhotoHolders::write_next",  "PhotoTrash::keep_labels",
+                     "TrashFollower::take",       "UploadIngest::judge",
+                     "UploadIngest::keep",        "Watcher::start"};
 const Names kRead = {"JobRunner::finished", "ModelDeployment::check", "RowJobs::list",
                      "RowJobs::make",       "RowJobs::open",          "TaskRemoval::pump",
                      "UploadIngest::pump"};

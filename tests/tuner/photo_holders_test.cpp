@@ -179,6 +179,82 @@ TEST_F(PhotoHoldersTest, WithoutRoomOnDiskItStaysInMemory) {
   EXPECT_FALSE(fs_.exists(holders_file("barn")));
 }
 
+TEST_F(PhotoHoldersTest, WhatWasDeletedIsInNoFileAndInNoMemory) {
+  HoldersLife life(fs_);
+  life.set("attic", numbered_photos(0, 400));
+  life.set("barn", numbered_photos(200, 600));
+  life.lanes.run();
+  life.known.erase("cellar");
+  life.set("cellar", numbered_photos(300, 500));  // stays in memory
+  const Digest gone = numbered_photo(350), kept = numbered_photo(351), barns = numbered_photo(599);
+  const std::set<Digest> deleted = {gone, barns};
+  ASSERT_FALSE(life.holders.writing());
+
+  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted);
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_FALSE(life.holders.holds("cellar", gone));
+  const auto others_are_held = [&] {
+    return life.holders.holds("attic", kept) && life.holders.holds("barn", kept) &&
+           life.holders.holds("cellar", kept) && !life.holders.holds("attic", barns);
+  };
+  EXPECT_TRUE(others_are_held());
+  for (PhotoHolders::Rewrite& file : files) {
+    PhotoHolders::forget_in(fs_, deleted, file).or_throw();
+    EXPECT_TRUE(others_are_held()) << "while the file is another already";
+  }
+  life.holders.end_forgetting(std::move(files));
+  EXPECT_TRUE(others_are_held());
+  for (const Digest& photo : deleted) {
+    const std::string bytes(reinterpret_cast<const char*>(photo.data()), photo.size());
+    for (const char* const store : {"attic", "barn"}) {
+      EXPECT_FALSE(life.holders.holds(store, photo));
+      EXPECT_EQ(bytes_of(store).find(bytes), std::string::npos);
+    }
+  }
+  EXPECT_EQ(life.holders.number_of("attic"), 399U);
+  EXPECT_EQ(life.holders.number_of("barn"), 398U);
+  EXPECT_EQ(HoldersLife(fs_).holders.photos_of("barn"), life.holders.photos_of("barn"));
+  EXPECT_TRUE(life.holders.begin_forgetting(deleted).empty());
+}
+
+TEST_F(PhotoHoldersTest, WhatAStoreSaysWhileOthersAreForgottenCounts) {
+  HoldersLife life(fs_);
+  life.set("attic", numbered_photos(0, 400));
+  life.set("barn", numbered_photos(0, 400));
+  life.lanes.run();
+  const std::set<Digest> deleted = {numbered_photo(1)};
+  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted);
+  for (PhotoHolders::Rewrite& file : files) {
+    PhotoHolders::forget_in(fs_, deleted, file).or_throw();
+  }
+  life.set("attic", numbered_photos(2, 10));
+  life.holders.forget("barn");
+  life.holders.end_forgetting(std::move(files));
+  life.lanes.run();
+  EXPECT_EQ(life.holders.photos_of("attic"), numbered_photos(2, 10));
+  EXPECT_FALSE(life.holders.heard_of("barn"));
+  EXPECT_FALSE(fs_.exists(holders_file("barn")));
+  EXPECT_EQ(HoldersLife(fs_).holders.photos_of("attic"), numbered_photos(2, 10));
+}
+
+TEST_F(PhotoHoldersTest, AFileThatCannotBeWrittenAgainStaysAsItIs) {
+  HoldersLife life(fs_);
+  life.set("attic", numbered_photos(0, 4000));
+  life.lanes.run();
+  const std::set<Digest> deleted = {numbered_photo(1)};
+  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted);
+  fs_.set_capacity(0);
+  EXPECT_FALSE(PhotoHolders::forget_in(fs_, deleted, files.at(0)).ok());
+  fs_.set_capacity(1 << 30);
+  life.holders.end_forgetting(std::move(files));
+  EXPECT_EQ(life.holders.number_of("attic"), 4000U);
+  EXPECT_TRUE(life.holders.holds("attic", numbered_photo(1)));
+  files = life.holders.begin_forgetting(deleted);
+  PhotoHolders::forget_in(fs_, deleted, files.at(0)).or_throw();
+  life.holders.end_forgetting(std::move(files));
+  EXPECT_FALSE(life.holders.holds("attic", numbered_photo(1)));
+}
+
 TEST_F(PhotoHoldersTest, OfADamagedFileNothingIsHeardUntilItIsSaidAgain) {
   Rng rng(3, "damage");
   const std::vector<Digest> photos = numbered_photos(0, 1000);

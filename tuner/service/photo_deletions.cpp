@@ -91,7 +91,7 @@ void PhotoDeletions::let_go(const std::string& store, uint64_t count) {
 // it says of a deleted photo meanwhile, then too.
 void PhotoDeletions::pump() {
   const uint64_t all = log_.size(), whole = log_.forgotten();
-  const bool idle = ports_.idle();
+  const bool idle = ports_.idle() && !(ports_.holders && ports_.holders->writing());
   if (forgetting_ || stopping_ || now() < forget_at_) return;
   if (whole == all || (!idle && labels_forgotten_ >= all)) return;
   forgetting_ = true;
@@ -103,10 +103,13 @@ void PhotoDeletions::pump() {
   }
   const uint64_t from = idle ? whole : std::max(whole, labels_forgotten_);
   const std::span<const Digest> photos = log_.from(from);
+  std::set<Digest> gone(photos.begin(), photos.end());
+  std::vector<PhotoHolders::Rewrite> held;
+  if (idle && ports_.holders) held = ports_.holders->begin_forgetting(gone);
   ports_.lanes.start(
       kUploadLane,
-      [this, idle, all, jobs = std::move(jobs),
-       gone = std::set(photos.begin(), photos.end())]() mutable -> Continuation {
+      [this, idle, all, jobs = std::move(jobs), held = std::move(held),
+       gone = std::move(gone)]() mutable -> Continuation {
         Status s = ports_.uploads ? ports_.uploads->forget(std::vector(gone.begin(), gone.end()))
                                   : Status();
         if (s.ok() && idle && ports_.forget_features) s = ports_.forget_features(gone);
@@ -114,7 +117,13 @@ void PhotoDeletions::pump() {
           if (s.ok() && done) s = keep_as_done(files, *done);
           if (s.ok()) s = files.forget(gone, done.has_value());
         }
-        return [this, idle, all, s] { forgotten(all, idle, s); };
+        for (auto& file : held) {
+          if (s.ok()) s = PhotoHolders::forget_in(ports_.fs, gone, file);
+        }
+        return [this, idle, all, s, held = std::move(held)]() mutable {
+          if (ports_.holders) ports_.holders->end_forgetting(std::move(held));
+          forgotten(all, idle, s);
+        };
       });
 }
 

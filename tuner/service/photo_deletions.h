@@ -14,6 +14,7 @@
 #include "framework/core/lanes.h"
 #include "tuner/jobs/job_records.h"
 #include "tuner/service/deletion_log.h"
+#include "tuner/service/photo_holders.h"
 #include "tuner/service/store_registry.h"
 #include "tuner/service/uploaded_labels.h"
 
@@ -32,6 +33,7 @@ class PhotoDeletions {
     StoreRegistry& stores;
     const JobRecords& records;
     UploadSink* uploads = nullptr;
+    PhotoHolders* holders = nullptr;
     std::function<Status(const std::set<Digest>&)> forget_features = {};
     std::function<bool()> idle;  // no job is in progress, and no task of one is out
   };

@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::string_view kExtension = ".set";
 
+std::vector<Digest> without(std::span<const Digest> all, const std::set<Digest>& some) {
+  std::vector<Digest> rest;
+  std::ranges::copy_if(all, std::back_inserter(rest),
+                       [&](const Digest& d) { return !some.contains(d); });
+  return rest;
+}
+
 }  // namespace
 
 PhotoHolders::PhotoHolders(Ports ports) : ports_(std::move(ports)) { find_files(); }
@@ -71,6 +78,61 @@ void PhotoHolders::forget(const std::string& store) {
   remove_file(path_of(store));
 }
 
+std::vector<PhotoHolders::Rewrite> PhotoHolders::begin_forgetting(const std::set<Digest>& photos) {
+  std::vector<Rewrite> files;
+  for (auto& [store, held] : stores_) {
+    if (!std::ranges::any_of(photos, [&](const Digest& p) { return is_held(store, held, p); })) {
+      continue;
+    }
+    if (held.photos) {  // there is no file
+      held.photos = std::make_shared<const std::vector<Digest>>(without(*held.photos, photos));
+    } else {
+      held.rewriting = true;
+      files.push_back({.store = store, .path = path_of(store), .before = held.facts});
+    }
+  }
+  return files;
+}
+
+Status PhotoHolders::forget_in(Fs& fs, const std::set<Digest>& photos, Rewrite& file) {
+  std::vector<Digest> rest;
+  Result<DigestSetFile> old = DigestSetFile::open(fs, file.path, file.before);
+  Status read = old.ok() ? old->each([&](std::span<const Digest> some) {
+    const std::vector<Digest> kept = without(some, photos);
+    rest.insert(rest.end(), kept.begin(), kept.end());
+  })
+                         : old.status();
+  if (read.code() == Code::kCorrupt || read.code() == Code::kNotFound) {
+    log::warn("what store '{}' holds is not known: {}: {}", file.store, file.path, read.message());
+    file.done = file.lost = true;
+    const Status s = fs.remove(file.path);
+    return s.code() == Code::kNotFound ? Status() : s;
+  }
+  if (!read.ok()) return read;
+  Result<DigestSetFacts> facts = write_digest_set(fs, file.path, file.store, rest, file.filter);
+  file.done = facts.ok();
+  if (facts.ok()) file.after = std::move(*facts);
+  return facts.status();
+}
+
+// In the meantime a store may have said another thing, or be forgotten.
+void PhotoHolders::end_forgetting(std::vector<Rewrite> files) {
+  for (Rewrite& file : files) {
+    const auto held = stores_.find(file.store);
+    if (held == stores_.end()) {
+      remove_file(file.path);
+    } else if (held->second.photos) {
+      continue;
+    } else if (file.lost) {
+      held->second = {.lost = true};
+    } else if (file.done) {
+      held->second = {.facts = std::move(file.after), .filter = std::move(file.filter)};
+    } else {
+      held->second.rewriting = false;
+    }
+  }
+}
+
 void PhotoHolders::write_next() {
   if (writing_ || unwritten_.empty()) return;
   writing_ = true;
@@ -98,6 +160,7 @@ void PhotoHolders::written(const std::string& store, const PhotoClaims::Photos& 
   if (held == stores_.end()) return remove_file(path_of(store));
   if (held->second.photos != photos) return;
   if (!facts.ok()) {
+    remove_file(path_of(store));  // it is what was said before
     return log::warn("what store '{}' holds stays in memory: {}", store, facts.status().message());
   }
   held->second = {.facts = *facts, .filter = std::move(filter)};
@@ -161,11 +224,12 @@ Status PhotoHolders::read_file(const std::string& store, Held& held,
                                const std::function<Status(DigestSetFile&)>& read) const {
   if (held.lost) return {Code::kNotFound, "it was damaged"};
   const std::string path = path_of(store);
-  Result<DigestSetFile> file = DigestSetFile::open(ports_.fs, path, held.facts);
+  Result<DigestSetFile> file = held.rewriting ? DigestSetFile::open(ports_.fs, path)
+                                              : DigestSetFile::open(ports_.fs, path, held.facts);
   Status s = file.ok() ? read(*file) : file.status();
   if (s.ok()) return s;
   log::warn("what store '{}' holds is not known: {}: {}", store, path, s.message());
-  if (s.code() == Code::kCorrupt || s.code() == Code::kNotFound) {
+  if (!held.rewriting && (s.code() == Code::kCorrupt || s.code() == Code::kNotFound)) {
     held = {.lost = true};
     remove_file(path);
   }

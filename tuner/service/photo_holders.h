@@ -39,6 +39,21 @@ class PhotoHolders {
   void recall(const SavedManifest& kept);
   void forget(const std::string& store);
 
+  // Deleted photos leave nothing here: in memory from begin_forgetting() on, and in the files once
+  // forget_in() has written each again, which is for the upload lane, and end_forgetting() knows of
+  // it. Not begun while writing().
+  struct Rewrite {
+    std::string store, path;
+    DigestSetFacts before = {}, after = {};
+    DigestFilter filter{};
+    bool done = false;
+    bool lost = false;  // it was damaged, and is gone
+  };
+  std::vector<Rewrite> begin_forgetting(const std::set<Digest>& photos);
+  static Status forget_in(Fs& fs, const std::set<Digest>& photos, Rewrite& file);
+  void end_forgetting(std::vector<Rewrite> files);
+  bool writing() const { return writing_ || !unwritten_.empty(); }
+
   bool holds(const std::string& store, const Digest& photo) const;
   bool held_elsewhere(const std::string& store, const Digest& photo) const;
   bool heard_of(const std::string& store) const;
@@ -51,6 +66,7 @@ class PhotoHolders {
     PhotoClaims::Photos photos = {};          // null: they are on disk
     DigestSetFacts facts = {};                // of the file
     std::optional<DigestFilter> filter = {};  // none: not read yet
+    bool rewriting = false;                   // the file may be another than `facts` say
     bool lost = false;                        // the file is damaged
   };
   using Stores = std::map<std::string, Held>;

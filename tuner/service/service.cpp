@@ -56,6 +56,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                   .stores = stores_,
                   .records = records_,
                   .uploads = setting.uploads,
+                  .holders = &holders_,
                   .forget_features = setting.forget_features,
                   .idle = [this] { return runner_.idle(); }}),
       trash_(trash_ports(setting, stores_, deletions_)),

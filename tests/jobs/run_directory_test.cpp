@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/jobs/tfevents.h"

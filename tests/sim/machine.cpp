@@ -186,7 +186,7 @@ uint64_t Machine::disk_digest() {
   const auto add = [&](const std::string& s) { digest = xxh3(s.data(), s.size(), digest); };
   const std::function<void(const std::string&)> walk = [&](const std::string& directory) {
     for (const std::string& name : disk_.list(directory).or_throw()) {
-      if (name.find(".ndt-tmp-") != name.npos) continue;  // has a number of this process
+      if (name.find(".ndt-tmp-") != std::string::npos) continue;  // has a number of this process
       const std::string path = join(directory, name);
       add(path);
       if (disk_.info(path).or_throw().is_directory) walk(path);

@@ -240,7 +240,7 @@ Status DigestSetFile::check() {
   uint64_t wrong = 0;
   DigestFilter of_these(facts_.digests);
   Digest last{};
-  const Status read = each([&](std::span<const Digest> some) {
+  Status read = each([&](std::span<const Digest> some) {
     for (const Digest& d : some) {
       wrong += d < last;
       of_these.add(last = d);

@@ -7,6 +7,7 @@
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/limits.h"
+#include "framework/core/log.h"
 #include "framework/core/utc_text.h"
 #include "ndp/jobs/toml.h"
 
@@ -68,7 +69,11 @@ void read_env(Fs& fs, RunSummary& run) {
 
 void read_epochs(Fs& fs, RunSummary& run) {
   const Result<std::string> text = fs.read(join(run.path, "metrics.jsonl"));
-  if (text.ok()) run.epochs = parse_metrics(*text);
+  int64_t damaged = 0;
+  if (text.ok()) run.epochs = parse_metrics(*text, &damaged);
+  if (damaged > 0) {
+    log::warn("{}/metrics.jsonl: {} of its rows are damaged and left out", run.path, damaged);
+  }
   for (const EpochRow& row : run.epochs) {
     if (row.val && (!run.best || row.val->top1 > run.best->val->top1)) run.best = row;
   }

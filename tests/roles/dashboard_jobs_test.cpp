@@ -60,6 +60,13 @@ TEST_F(DashboardJobs, HaveTheCurvesAndTheReportOfATraining) {
   EXPECT_EQ(report.body, real_fs().read(at("tuner/jobs/1/run/report.html")).or_throw());
   EXPECT_THAT(report.headers.at("Content-Security-Policy"),
               AllOf(HasSubstr("sandbox"), HasSubstr("default-src 'none'")));
+  EXPECT_FALSE(run.contains("damaged_rows"));
+  const std::string metrics = at("tuner/jobs/1/run/metrics.jsonl");
+  std::string rows = real_fs().read(metrics).or_throw();
+  rows[rows.find("train_loss")] ^= 1;
+  publish(real_fs(), metrics, rows).or_throw();
+  EXPECT_EQ(get("/jobs/1/run")["damaged_rows"], 1);
+  EXPECT_EQ(get("/jobs/1/run")["epochs"].size(), 3);
   publish(real_fs(), at("tuner/jobs/1/run/confusion.csv"), "truth,a\nb,1\n").or_throw();
   EXPECT_THAT(refusal("/jobs/1/run"), ::testing::Pair(500, HasSubstr("line 2")));
 }

@@ -3,11 +3,11 @@
 
 #include <gmock/gmock.h>
 
+#include "cli/state_check.h"
 #include "framework/core/publish.h"
 #include "ndp/jobs/finetune.h"
 #include "tests/roles/roles_fixture.h"
 #include "tuner/models/versions.h"
-#include "tuner/work/precision_survey.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -142,12 +142,13 @@ TEST_F(JobPrecision, AnOutcomeThatRottedIsMadeAgain) {
         s, [&] { return real_fs().exists(at("rotten/jobs/1/lowered.json")); },
         [](const std::string&) {});
   }
-  EXPECT_TRUE(PrecisionSurvey::is_whole(real_fs(), at("rotten/jobs/1")));
+  const cli::FileCheck check = cli::check_of("tuner", "jobs/1/lowered.onnx");
+  EXPECT_TRUE(check(real_fs(), outcome_file).ok());
   const std::string whole = real_fs().read(outcome_file).or_throw();
   std::string bytes = whole;
   bytes[bytes.size() / 2] ^= 1;
   publish(real_fs(), outcome_file, bytes).or_throw();
-  EXPECT_FALSE(PrecisionSurvey::is_whole(real_fs(), at("rotten/jobs/1")));
+  EXPECT_FALSE(check(real_fs(), outcome_file).ok());
 
   TunerDaemon daemon(tuner("rotten"), devices_, real_fs(), system_clock());
   const RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);

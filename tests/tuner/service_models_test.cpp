@@ -157,6 +157,23 @@ TEST_F(ServiceModelsTest, AStoreMayAskEightTimesWithoutWaitingForAnAnswer) {
   EXPECT_TRUE(links_.sent.back().second.has_way()) << "who asked beside it is answered";
 }
 
+// Thousands of parts may wait for a store that takes none: they are counted by their bytes.
+TEST_F(ServiceModelsTest, APartOfAModelTakesNoMoreMemoryThanItHasBytes) {
+  const int64_t total = models_.size(model_);
+  ASSERT_LT(total, int64_t{kModelPart} / 4);
+  const auto part = [&](int64_t offset) {
+    return models_.read(model_, offset, kModelPart).or_throw();
+  };
+  for (const int64_t offset : {int64_t{0}, total - 100}) {
+    const std::string bytes = part(offset).bytes;
+    EXPECT_EQ(static_cast<int64_t>(bytes.size()), total - offset);
+    EXPECT_LE(bytes.capacity(), bytes.size() + 32) << offset;
+  }
+  EXPECT_EQ(models_.read(model_, 7, 10).or_throw().bytes, part(0).bytes.substr(7, 10));
+  for (const int64_t offset : {total, total + 1}) EXPECT_EQ(part(offset).bytes, "") << offset;
+  EXPECT_FALSE(models_.read(model_, -1, kModelPart).ok());
+}
+
 TEST_F(ServiceModelsTest, AStoreThatLeftIsNotAnswered) {
   const PublishedModel a = publish(1);
   greet(1, "a");

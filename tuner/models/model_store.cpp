@@ -1,5 +1,7 @@
 #include "tuner/models/model_store.h"
 
+#include <algorithm>
+
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
 
@@ -70,7 +72,9 @@ Result<ModelStore::Part> ModelStore::read(const Digest& model, int64_t offset, s
   const Result<int64_t> total = (*file)->size();
   if (!total.ok()) return total.status();
   Part part{.total = *total};
-  part.bytes.resize(limit);
+  // No more than is left: a store may ask for the end of a model thousands of times.
+  const int64_t left = std::max(*total - std::max(offset, int64_t{0}), int64_t{0});
+  part.bytes.resize(std::min(limit, static_cast<size_t>(left)));
   const Result<size_t> n = (*file)->read_at(offset, std::as_writable_bytes(std::span(part.bytes)));
   if (!n.ok()) return n.status();
   part.bytes.resize(*n);

@@ -28,7 +28,7 @@ std::string paths_or_id(const Json& answer) {
   return paths.empty() ? answer["id"].get<std::string>() : paths;
 }
 
-void declare_photos(ArgsSpec& args) {
+void declare_known_photos(ArgsSpec& args) {
   args.positionals("PHOTO", "its SHA-256, or STORE/path as ndtrain labels query shows it");
 }
 
@@ -61,7 +61,7 @@ std::string preview_of(const std::string& photo, const Json& json, bool now) {
 }  // namespace
 
 void declare_photos_rm(ArgsSpec& args) {
-  declare_photos(args);
+  declare_known_photos(args);
   args.flag("keep", "how long they can be restored, as 12h, 30d or 4w", "TIME", "30d");
   args.flag("now", "at once and for good, also what is in the trash");
   args.flag("dry-run", "say what would go, and change nothing");
@@ -114,7 +114,7 @@ int run_photos_trash(Context& context, const Args& args) {
 }
 
 void declare_photos_restore(ArgsSpec& args) {
-  declare_photos(args);
+  declare_known_photos(args);
   declare_collection(args);
   declare_http(args);
 }

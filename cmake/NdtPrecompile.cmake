@@ -18,13 +18,13 @@ function(ndt_precompile target)
     "$<$<COMPILE_LANGUAGE:CXX>:${NDT_PRECOMPILED_OPTIONS}>")
 endfunction()
 
-# ndt_batch(<target>): its files are compiled a few at a time, which parses what they share once.
+# ndt_batch(<target>): its files are compiled a dozen at a time, which parses what they share once.
 # Names without linkage must differ within a folder. A file that has definitions of its own
 # is compiled by itself.
-option(NDT_BATCH "compile a few cold files at a time" ON)
+option(NDT_BATCH "compile a dozen cold files at a time" ON)
 function(ndt_batch target)
   if(NDT_BATCH)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
     # Says of a file's own types, in a batch, that a header might have them.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()

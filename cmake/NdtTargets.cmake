@@ -97,7 +97,7 @@ function(ndt_tests area)
     set(ARG_COST 0)
   endif()
   ndt_test_program(${area}_test ${ARG_SOURCES})
-  ndt_batch(${area}_test)  # gtest's and gmock's templates, once for a few files: half of the compile time
+  ndt_batch(${area}_test)  # gtest's and gmock's templates, once for a dozen files: half of the compile time
   target_compile_options(${area}_test PRIVATE -Wno-shadow)  # of what a file before it has
   if(ARG_OPTIMISED)
     target_precompile_headers(${area}_test REUSE_FROM ndt_optimised_test_headers)

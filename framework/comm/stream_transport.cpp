@@ -217,21 +217,20 @@ void StreamTransport::read(Peer& peer) {
 }
 
 bool StreamTransport::take(Peer& peer, const FrameReader::Frame& frame) {
-  using FrameKind = FrameHeader::Kind;
-  if (frame.header.kind == FrameKind::kBye) {
+  if (frame.header.kind == FrameHeader::Kind::kBye) {
     end_orderly(peer, {Code::kIo, frame.header.generation > generation_
                                       ? "has left, or goes on without this rank"
                                       : "has left"});
     return false;
   }
-  if (!peer.ended.ok() || frame.header.kind == FrameKind::kAlive) return true;
-  if (frame.header.kind == FrameKind::kPart &&
+  if (!peer.ended.ok() || frame.header.kind == FrameHeader::Kind::kAlive) return true;
+  if (frame.header.kind == FrameHeader::Kind::kPart &&
       frame.header.generation > std::max(latest_, generation_)) {
     latest_ = frame.header.generation;
     woken_ = true;
     changed_.notify_all();
   }
-  const Status status = frame.header.kind == FrameKind::kPart
+  const Status status = frame.header.kind == FrameHeader::Kind::kPart
                             ? peer.inbox.part(frame.header, frame.body, done_)
                             : Status(Code::kCorrupt, "a rendezvous in the middle of a run");
   if (!status.ok()) end(peer, status);

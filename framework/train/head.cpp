@@ -49,7 +49,7 @@ std::string added_weight(const Model& m, const std::string& value) {
 }
 
 // PyTorch's kaiming_uniform with a = sqrt(5), which comes to 1/sqrt(fan-in).
-void initialise(Model& m, const Classifier& c, int64_t classes, uint64_t seed) {
+void initialise(Model& m, const ClassifierNode& c, int64_t classes, uint64_t seed) {
   const Shape& old = m.initialisers.at(c.weight).shape();
   const int dim = class_dim(m.nodes[c.node], old);
   const Shape shape = old.with(dim, classes);
@@ -76,11 +76,11 @@ void renumber_shapes(Model& m, size_t from, int64_t was, int64_t classes) {
 
 }  // namespace
 
-Classifier find_classifier(const Model& m) {
+ClassifierNode find_classifier(const Model& m) {
   for (size_t i = m.nodes.size(); i-- > 0;) {
     const ModelNode& n = m.nodes[i];
     if (!has_weights(m, n)) continue;
-    Classifier c{i, n.inputs[0], n.inputs[1], "", 0};
+    ClassifierNode c{i, n.inputs[0], n.inputs[1], "", 0};
     const Shape& w = m.initialisers.at(c.weight).shape();
     c.classes = w[class_dim(n, w)];
     if (n.inputs.size() > 2 && is_weight(m, n.inputs[2])) c.bias = n.inputs[2];
@@ -93,7 +93,7 @@ Classifier find_classifier(const Model& m) {
 
 Model with_new_classifier(const Model& m, int64_t classes, uint64_t seed) {
   if (classes < 2) throw Error("a classifier needs at least 2 classes, not ", classes);
-  const Classifier c = find_classifier(m);
+  const ClassifierNode c = find_classifier(m);
   Model changed = m;
   initialise(changed, c, classes, seed);
   renumber_shapes(changed, c.node, c.classes, classes);
@@ -122,7 +122,7 @@ void copy_part(const Tensor& from, int dim, Tensor& to) {
 }
 
 Model with_more_classes(const Model& m, int64_t classes, uint64_t seed) {
-  const Classifier c = find_classifier(m);
+  const ClassifierNode c = find_classifier(m);
   if (classes < c.classes) {
     throw Error("the classifier has ", c.classes, " classes; it cannot grow to ", classes);
   }
@@ -139,7 +139,7 @@ Model with_more_classes(const Model& m, int64_t classes, uint64_t seed) {
 
 Model with_linear_head(const Model& m, int64_t classes, uint64_t seed) {
   if (classes < 2) throw Error("a classifier needs at least 2 classes, not ", classes);
-  const Classifier c = find_classifier(m);
+  const ClassifierNode c = find_classifier(m);
   std::vector<std::string> inputs;
   for (const ModelInput& in : m.inputs) inputs.push_back(in.name);
   Model out = extract(m, inputs, std::vector{c.features});

@@ -11,7 +11,7 @@
 namespace ndtrain {
 
 // Where the classifier of a model is: its last Conv, Gemm or MatMul with weights.
-struct Classifier {
+struct ClassifierNode {
   size_t node;           // in Model::nodes
   std::string features;  // the value it reads
   std::string weight;
@@ -20,7 +20,7 @@ struct Classifier {
 };
 
 // Throws Error when the model has no such op, or when the op does not decide the number of outputs.
-Classifier find_classifier(const Model& m);
+ClassifierNode find_classifier(const Model& m);
 
 // The same model with a classifier for `classes` classes, initialised as PyTorch does (uniform
 // within 1/sqrt(fan-in)) from `seed`. What follows the classifier stays. Throws Error when the rest

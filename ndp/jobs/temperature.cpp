@@ -89,7 +89,7 @@ double fitted_temperature(BatchPlans& plans, Dataset& data,
 }
 
 Model with_temperature(const Model& m, double temperature) {
-  const Classifier c = find_classifier(m);
+  const ClassifierNode c = find_classifier(m);
   Model scaled = m;
   divide(scaled, c.weight, temperature);
   if (!c.bias.empty()) divide(scaled, c.bias, temperature);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kEmbeddingBody = int64_t{1} << 20;
 
-HttpResponse refused(const Status& why) {
+HttpResponse refusal(const Status& why) {
   const int status = why.code() == Code::kNotFound      ? 404
                      : why.code() == Code::kUnsupported ? 409
                      : why.code() == Code::kCorrupt     ? 422
@@ -21,12 +21,8 @@ HttpResponse refused(const Status& why) {
   return http_error(status, why.message());
 }
 
-std::string task_of(const HttpRequest& request) {
-  return query_text(request, "task", kDefaultTask);
-}
-
 HttpResponse answer(const Result<PhotoEmbedding>& embedding, const std::string& task) {
-  if (!embedding.ok()) return refused(embedding.status());
+  if (!embedding.ok()) return refusal(embedding.status());
   const Json json = {{"task", task},
                      {"version", embedding->version},
                      {"extractor", to_hex(embedding->extractor)},
@@ -67,8 +63,8 @@ HttpResponse nearest(SimilarPhotos& similar, const HttpRequest& request) {
   const Result<int64_t> k = query_count(request, "k", kNeighbours, kMostNeighbours);
   if (!k.ok()) return http_error(400, k.status().message());
   const Result<SimilarPhotos::Found> found =
-      similar.nearest(*query, static_cast<size_t>(*k), task_of(request));
-  if (!found.ok()) return refused(found.status());
+      similar.nearest(*query, static_cast<size_t>(*k), query_text(request, "task", kDefaultTask));
+  if (!found.ok()) return refusal(found.status());
   Json photos = Json::array();
   for (const SimilarPhotos::Found::Photo& p : found->photos) {
     photos.push_back({{"id", to_hex(p.neighbour.photo)},
@@ -96,14 +92,14 @@ std::vector<HttpServer::Route> similarity_routes(const std::vector<SimilarPhotos
   const HttpPermission see = {Role::kViewer, HttpScope::kPhotos, HttpTask::kNamed};
   return {
       {"GET", "/photos/([0-9a-f]{64})/embedding", see, on([](SimilarPhotos& s, Request r) {
-         const std::string task = task_of(r);
+         const std::string task = query_text(r, "task", kDefaultTask);
          return answer(s.embedding(digest_from_hex(r.captures.at(0)), task), task);
        })},
       {"POST",
        "/embedding",
        see,
        on([](SimilarPhotos& s, Request r) {
-         const std::string task = task_of(r);
+         const std::string task = query_text(r, "task", kDefaultTask);
          return answer(s.embedding(r.body, task), task);
        }),
        {.most = collections->most_bytes(), .form = true, .admit = photo_admission(collections)}},

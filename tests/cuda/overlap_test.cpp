@@ -23,7 +23,7 @@ namespace {
 
 using testing::cpu;
 
-constexpr int64_t kOverlapSide = 16, kBatch = 4;
+constexpr int64_t kOverlapSide = 16, kOverlapBatch = 4;
 constexpr size_t kRowBytes = 3 * kOverlapSide * kOverlapSide * sizeof(float);
 
 // From pinned memory; the zeros with which memory begins come from elsewhere.
@@ -38,7 +38,7 @@ std::vector<fake::Call> copies_up(size_t bytes) {
 class CudaOverlap : public testing::OnFakes {
  protected:
   Graph graph(int64_t batch) const { return inference_graph(net_, batch); }
-  BatchPlans plans(const Device& device, int64_t most = kBatch) const {
+  BatchPlans plans(const Device& device, int64_t most = kOverlapBatch) const {
     return {[this](int64_t n) { return graph(n); }, device, most};
   }
   Tensor rows(int64_t n, uint64_t seed) const {
@@ -62,12 +62,12 @@ class CudaOverlap : public testing::OnFakes {
 TEST_F(CudaOverlap, ABatchIsCopiedWhileTheOneBeforeComputes) {
   BatchPlans there = plans(device_);
   for (uint64_t round = 0; round < 4; ++round) {  // step by step, recorded, replayed
-    const Tensor x = rows(kBatch, 2 * round), y = rows(kBatch, 2 * round + 1);
+    const Tensor x = rows(kOverlapBatch, 2 * round), y = rows(kOverlapBatch, 2 * round + 1);
     fake::forget_calls();
     BatchPlans::Started first = there.start({&x, 1}), second = there.start({&y, 1});
     const std::vector<fake::Call> calls = fake::calls();
     ASSERT_TRUE(first.under_way() && second.under_way());
-    const std::vector<fake::Call> up = copies_up(kBatch * kRowBytes);
+    const std::vector<fake::Call> up = copies_up(kOverlapBatch * kRowBytes);
     ASSERT_EQ(up.size(), 2U);
     EXPECT_NE(up[0].stream, up[1].stream) << "the copy waits for the batch before";
     if (round > 0) {  // zeros go there before the first
@@ -84,18 +84,18 @@ TEST_F(CudaOverlap, ABatchIsCopiedWhileTheOneBeforeComputes) {
 
 TEST_F(CudaOverlap, RowsThatDoNotFillABatchGoThereWithoutPadding) {
   BatchPlans there = plans(device_);
-  const Tensor x = rows(kBatch, 1), y = rows(kBatch - 1, 2);
+  const Tensor x = rows(kOverlapBatch, 1), y = rows(kOverlapBatch - 1, 2);
   expect_outputs(there.start({&x, 1}).finish(), x);
   fake::forget_calls();
   const std::vector<Tensor> got = there.start({&y, 1}).finish();
   EXPECT_EQ(fake::count("cudaMemcpyAsync H2D"), 1U);
-  EXPECT_EQ(copies_up((kBatch - 1) * kRowBytes).size(), 1U);
+  EXPECT_EQ(copies_up((kOverlapBatch - 1) * kRowBytes).size(), 1U);
   expect_outputs(got, y);
 }
 
 TEST_F(CudaOverlap, ABatchMayRunWhileAnotherIsUnderWay) {
   BatchPlans there = plans(device_);
-  const Tensor x = rows(kBatch, 1), y = rows(3 * kBatch - 1, 2);
+  const Tensor x = rows(kOverlapBatch, 1), y = rows(3 * kOverlapBatch - 1, 2);
   BatchPlans::Started first = there.start({&x, 1});
   expect_outputs(there.run({&y, 1}), y);
   expect_outputs(first.finish(), x);
@@ -103,9 +103,9 @@ TEST_F(CudaOverlap, ABatchMayRunWhileAnotherIsUnderWay) {
 
 TEST_F(CudaOverlap, WhatWasStartedMayBeDropped) {
   BatchPlans there = plans(device_);
-  const Tensor y = rows(kBatch, 2);
+  const Tensor y = rows(kOverlapBatch, 2);
   {
-    const Tensor x = rows(kBatch, 1);
+    const Tensor x = rows(kOverlapBatch, 1);
     const BatchPlans::Started dropped = there.start({&x, 1});
     const BatchPlans::Started dropped_too = there.start({&y, 1});
   }
@@ -114,7 +114,7 @@ TEST_F(CudaOverlap, WhatWasStartedMayBeDropped) {
 
 TEST_F(CudaOverlap, WithoutMemoryForTwoBatchesEachIsDoneWhenItWasStarted) {
   BatchPlans there = plans(device_);
-  const Tensor x = rows(kBatch, 1);
+  const Tensor x = rows(kOverlapBatch, 1);
   there.run({&x, 1});
   fake::set_free_bytes(10);
   for (int i = 0; i < 2; ++i) {
@@ -122,22 +122,22 @@ TEST_F(CudaOverlap, WithoutMemoryForTwoBatchesEachIsDoneWhenItWasStarted) {
     EXPECT_FALSE(started.under_way());
     expect_outputs(started.finish(), x);
   }
-  EXPECT_EQ(there.max_batch(), kBatch);
+  EXPECT_EQ(there.max_batch(), kOverlapBatch);
 }
 
 TEST_F(CudaOverlap, WithoutMemoryToPinCopiesGoThroughOrdinaryMemory) {
   fake::fail("cudaHostAlloc", 1, cudaErrorMemoryAllocation);
-  const Tensor x = rows(kBatch, 1);
+  const Tensor x = rows(kOverlapBatch, 1);
   BatchPlans there = plans(device_);
   BatchPlans::Started started = there.start({&x, 1});
-  EXPECT_EQ(copies_up(kBatch * kRowBytes).size(), 0U);
+  EXPECT_EQ(copies_up(kOverlapBatch * kRowBytes).size(), 0U);
   expect_outputs(started.finish(), x);
 }
 
 // Two batches at once, for a device that may get lost.
 void run_two(const Graph& g, const Tensor& x) {
   const Device device(Backend::find("cuda"), {.deterministic = true});
-  BatchPlans plans([&](int64_t) { return g; }, device, kBatch);
+  BatchPlans plans([&](int64_t) { return g; }, device, kOverlapBatch);
   for (int i = 0; i < 3; ++i) {
     BatchPlans::Started first = plans.start({&x, 1}), second = plans.start({&x, 1});
     first.finish();
@@ -146,8 +146,8 @@ void run_two(const Graph& g, const Tensor& x) {
 }
 
 TEST_F(CudaOverlap, ADeviceThatIsLostAtAnyCallIsAnErrorAndLeavesNothingBehind) {
-  const Graph g = graph(kBatch);
-  const Tensor x = rows(kBatch, 1);
+  const Graph g = graph(kOverlapBatch);
+  const Tensor x = rows(kOverlapBatch, 1);
   const size_t pinned = fake::pinned_bytes(), allocated = fake::allocated_bytes();
   fake::forget_calls();
   run_two(g, x);
@@ -209,7 +209,7 @@ class Photos {
 // A feature's numbers per photo; on_batch sees the number of the batch.
 std::vector<std::vector<double>> infer(BatchPlans& network, Photos& photos,
                                        const std::function<void(int)>& on_batch = {}) {
-  Engine engine(network, {.img_size = kOverlapSide, .resize = 20}, {.batch = kBatch});
+  Engine engine(network, {.img_size = kOverlapSide, .resize = 20}, {.batch = kOverlapBatch});
   std::vector<std::vector<double>> features;
   int batches = 0;
   engine.run(
@@ -228,13 +228,13 @@ std::vector<std::vector<double>> infer(BatchPlans& network, Photos& photos,
 }
 
 TEST_F(CudaOverlap, TheEngineCopiesABatchFromPinnedBuffersWhileTheOneBeforeComputes) {
-  constexpr size_t kBatches = 7, kBytes = kBatch * 3 * kOverlapSide * kOverlapSide;
-  Photos photos(kBatch * kBatches), again(kBatch * kBatches);
+  constexpr size_t kBatches = 7, kBytes = kOverlapBatch * 3 * kOverlapSide * kOverlapSide;
+  Photos photos(kOverlapBatch * kBatches), again(kOverlapBatch * kBatches);
   BatchPlans there = plans(device_), here = plans(cpu());
   // Once the third batch behind one is being made, the two before it are ready.
   size_t copied = 0;
   const auto got = infer(there, photos, [&](int batch) {
-    if (batch == 0) photos.wait_until_decoding(3 * kBatch);
+    if (batch == 0) photos.wait_until_decoding(3 * kOverlapBatch);
     if (batch == 1) copied = copies_up(kBytes).size();
   });
   EXPECT_EQ(copied, 3U) << "when the second batch came out";
@@ -248,12 +248,12 @@ TEST_F(CudaOverlap, TheEngineCopiesABatchFromPinnedBuffersWhileTheOneBeforeCompu
 
 TEST_F(CudaOverlap, TheEngineTakesNoMemoryForOneMoreBatch) {
   constexpr size_t kBatches = 9;
-  Photos photos(kBatch * kBatches);
+  Photos photos(kOverlapBatch * kBatches);
   BatchPlans there = plans(device_);
   infer(there, photos, [&](int batch) {
     if (batch == 4) fake::forget_calls();  // every buffer was filled, both streams recorded
   });
-  EXPECT_FALSE(copies_up(kBatch * 3 * kOverlapSide * kOverlapSide).empty());
+  EXPECT_FALSE(copies_up(kOverlapBatch * 3 * kOverlapSide * kOverlapSide).empty());
   for (const char* call : {"cudaMalloc", "cudaHostAlloc", "cudaEventCreate", "cudaStreamCreate"}) {
     EXPECT_EQ(fake::count(call), 0U) << call;
   }

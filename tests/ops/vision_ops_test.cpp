@@ -11,15 +11,15 @@ using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
-using Values = std::vector<double>;
+using Reals = std::vector<double>;
 
-Values up_to(int n, int first = 1) {
-  Values v;
+Reals up_to(int n, int first = 1) {
+  Reals v;
   for (int i = first; i <= n; ++i) v.push_back(i);
   return v;
 }
 
-auto about(const Values& expected) { return Pointwise(DoubleNear(1e-5), expected); }
+auto about(const Reals& expected) { return Pointwise(DoubleNear(1e-5), expected); }
 
 const Given kNothing = Given::absent();
 
@@ -128,7 +128,7 @@ TEST(ScatterElements, AddsToAPlaceThatIsNamedTwice) {
 
 TEST(TopK, GivesTheFirstOfEqualsFirst) {
   const Given x{{1, 5}, {1, 3, 3, 0, 7}}, k = Given::constant(DType::kI64, {3});
-  const std::vector<Values> y = outputs_of("TopK", {x, k}, {}, 2);
+  const std::vector<Reals> y = outputs_of("TopK", {x, k}, {}, 2);
   EXPECT_THAT(y[0], ElementsAre(7, 3, 3));
   EXPECT_THAT(y[1], ElementsAre(4, 1, 2));
   EXPECT_THAT(why_not("TopK", {x, Given::constant(DType::kI64, {6})}), HasSubstr("k is 6"));
@@ -161,7 +161,7 @@ TEST(RoiAlign, IsTheMeanOfPointsInEachBin) {
 }
 
 TEST(DeformConv, MovesItsTaps) {
-  Values offsets(32, 0.0);
+  Reals offsets(32, 0.0);
   offsets[0] = 0.5;    // tap 0 of output 0, down
   offsets[21] = -0.1;  // tap 2 of output 1, across
   EXPECT_THAT(output_of("DeformConv", {{{1, 1, 3, 3}, up_to(8, 0)},

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "framework/runtime/backend.h"
+#include "tests/graph/model_builder.h"
 #include "tests/support/changed_tuning.h"
 #include "tests/support/temporary_directory.h"
 
@@ -23,15 +24,7 @@ using plugin::TunedChoices;
 using plugin::Tuning;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
-}
+using testing::error_of;
 
 std::string logged;
 

@@ -56,13 +56,13 @@ TEST(Freeze, RatesOfLayersFallTowardsTheInput) {
 }
 
 TEST(Head, TheClassifierIsTheLastOpWithWeights) {
-  const Classifier conv = find_classifier(convolution_head());
+  const ClassifierNode conv = find_classifier(convolution_head());
   EXPECT_EQ(conv.node, 5U);
   EXPECT_EQ(conv.features, "f4");
   EXPECT_EQ(conv.weight, "classifier.1.weight");
   EXPECT_EQ(conv.bias, "classifier.1.bias");
   EXPECT_EQ(conv.classes, 7);
-  const Classifier gemm = find_classifier(flattening_model());
+  const ClassifierNode gemm = find_classifier(flattening_model());
   EXPECT_EQ(gemm.features, "flat");
   EXPECT_EQ(gemm.weight, "fc.w");
   EXPECT_EQ(gemm.classes, 5);
@@ -92,7 +92,7 @@ TEST(Head, ANewClassifierChangesTheClassesAlone) {
     const Model changed = with_new_classifier(m, 11, 3);
     const Graph g = bind(changed, 2);
     EXPECT_EQ(g.shape(g.outputs()[0]), (Shape{2, 11}));
-    const Classifier c = find_classifier(changed);
+    const ClassifierNode c = find_classifier(changed);
     EXPECT_EQ(c.classes, 11);
     for (const auto& [name, t] : m.initialisers) {
       if (name == c.weight || name == c.bias || name == "target") continue;

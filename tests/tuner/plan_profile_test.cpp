@@ -33,7 +33,7 @@ std::string profile_text(const std::string& store = "") {
          number("prepare_s", "0.002") + "}, \"cuts\": [" + cut + "}]}";
 }
 
-std::string refusal(const std::string& text) {
+std::string profile_refusal(const std::string& text) {
   try {
     parse_profile(text, "p.json");
   } catch (const Error& e) {
@@ -85,30 +85,34 @@ TEST(PlanProfile, AnInputWithoutASourceIsNotWritten) {
 
 TEST(PlanProfile, BadProfilesAreRefusedNamingFileAndInput) {
   const std::string good = profile_text();
-  ASSERT_EQ(refusal(good), "accepted");
-  EXPECT_THAT(refusal("{\"format\": 1,"), HasSubstr("profile p.json is not JSON"));
-  EXPECT_THAT(refusal(""), HasSubstr("is not JSON"));
-  EXPECT_THAT(refusal("[1]"), HasSubstr("not a JSON object"));
-  EXPECT_THAT(refusal("{}"), HasSubstr("has no \"format\""));
-  EXPECT_THAT(refusal(replaced(good, "\"format\": 1", "\"format\": 2")), HasSubstr("format 2"));
-  EXPECT_THAT(refusal(replaced(good, "\"prepare_s\"", "\"prepare\"")), HasSubstr("photo/prepare"));
-  EXPECT_THAT(refusal(replaced(good, "\"train_s\"", "\"training\"")),
+  ASSERT_EQ(profile_refusal(good), "accepted");
+  EXPECT_THAT(profile_refusal("{\"format\": 1,"), HasSubstr("profile p.json is not JSON"));
+  EXPECT_THAT(profile_refusal(""), HasSubstr("is not JSON"));
+  EXPECT_THAT(profile_refusal("[1]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(profile_refusal("{}"), HasSubstr("has no \"format\""));
+  EXPECT_THAT(profile_refusal(replaced(good, "\"format\": 1", "\"format\": 2")),
+              HasSubstr("format 2"));
+  EXPECT_THAT(profile_refusal(replaced(good, "\"prepare_s\"", "\"prepare\"")),
+              HasSubstr("photo/prepare"));
+  EXPECT_THAT(profile_refusal(replaced(good, "\"train_s\"", "\"training\"")),
               HasSubstr("lacks cuts/0/train_s"));
-  EXPECT_THAT(refusal(profile_text(", " + number("core", "1"))),
+  EXPECT_THAT(profile_refusal(profile_text(", " + number("core", "1"))),
               HasSubstr("store/core, which is no input"));
-  EXPECT_THAT(refusal(profile_text(", " + number("busy_watts", "-1"))),
+  EXPECT_THAT(profile_refusal(profile_text(", " + number("busy_watts", "-1"))),
               HasSubstr("store/busy_watts = -1"));
-  EXPECT_THAT(refusal(profile_text(", " + number("busy_watts", "1e999"))), HasSubstr("p.json"));
-  EXPECT_THAT(refusal(profile_text(", " + number("busy_watts", "\"70\""))),
+  EXPECT_THAT(profile_refusal(profile_text(", " + number("busy_watts", "1e999"))),
+              HasSubstr("p.json"));
+  EXPECT_THAT(profile_refusal(profile_text(", " + number("busy_watts", "\"70\""))),
               HasSubstr("not a number"));
-  EXPECT_THAT(refusal(profile_text(", \"busy_watts\": 70")), HasSubstr("which is not {\"value\""));
-  EXPECT_THAT(refusal(profile_text(", \"busy_watts\": {\"value\": 70}")),
+  EXPECT_THAT(profile_refusal(profile_text(", \"busy_watts\": 70")),
+              HasSubstr("which is not {\"value\""));
+  EXPECT_THAT(profile_refusal(profile_text(", \"busy_watts\": {\"value\": 70}")),
               HasSubstr("the source of store/busy_watts"));
-  EXPECT_THAT(refusal(profile_text(", \"busy_watts\": {\"value\": 70, \"source\": \"\"}")),
+  EXPECT_THAT(profile_refusal(profile_text(", \"busy_watts\": {\"value\": 70, \"source\": \"\"}")),
               HasSubstr("store/busy_watts/source"));
-  EXPECT_THAT(refusal(replaced(good, "\"cuts\": [", "\"cuts\": 3, \"x\": [")),
+  EXPECT_THAT(profile_refusal(replaced(good, "\"cuts\": [", "\"cuts\": 3, \"x\": [")),
               HasSubstr("not a list"));
-  EXPECT_THAT(refusal(replaced(good, "\"name\": \"late\"", "\"named\": \"late\"")),
+  EXPECT_THAT(profile_refusal(replaced(good, "\"name\": \"late\"", "\"named\": \"late\"")),
               HasSubstr("no name for cuts/0"));
 }
 
@@ -117,9 +121,9 @@ TEST(PlanProfile, FilesBeyondTheLimitAreRefused) {
   const auto padded = [&](int64_t size) {
     return good + std::string(static_cast<size_t>(size) - good.size(), ' ');
   };
-  EXPECT_EQ(refusal(padded(limits::kProfileFile - 1)), "accepted");
-  EXPECT_EQ(refusal(padded(limits::kProfileFile)), "accepted");
-  EXPECT_THAT(refusal(padded(limits::kProfileFile + 1)), HasSubstr("at most"));
+  EXPECT_EQ(profile_refusal(padded(limits::kProfileFile - 1)), "accepted");
+  EXPECT_EQ(profile_refusal(padded(limits::kProfileFile)), "accepted");
+  EXPECT_THAT(profile_refusal(padded(limits::kProfileFile + 1)), HasSubstr("at most"));
 }
 
 TEST(PlanProfile, FilesAreReadThroughTheFileSystem) {

@@ -55,14 +55,14 @@ const Case kCases[] = {
      {28, 20, 20, 28}},
 };
 
-int64_t sum_of(const std::vector<int64_t>& batch) {
+int64_t rows_of(const std::vector<int64_t>& batch) {
   int64_t sum = 0;
   for (const int64_t b : batch) sum += b;
   return sum;
 }
 
 ConvergenceProfile profile_of(const Case& c) {
-  return known_profile(c.over, sum_of(c.largest) / 2, sum_of(c.largest), c.penalty);
+  return known_profile(c.over, rows_of(c.largest) / 2, rows_of(c.largest), c.penalty);
 }
 
 RateControllerOptions options_of(const Case& c) {
@@ -127,7 +127,7 @@ PenaltyOf penalty_with(const Case& c, const LossPenalty& h, double bandwidth_mbp
       bandwidth_mbps /
       (8e-6 * selection_bytes(sizes, std::max(0.0, 1 - 0.1 * (ranks - 1))) / reference_s);
   std::vector<double> known;
-  for (int64_t rows = 0; rows <= sum_of(c.largest); ++rows) {
+  for (int64_t rows = 0; rows <= rows_of(c.largest); ++rows) {
     known.push_back(h.at(static_cast<double>(rows), part));
   }
   return [known](double rows, double) { return known[static_cast<size_t>(rows)]; };
@@ -159,7 +159,7 @@ void expect_settled(const Case& c, const VirtualRanks& ranks, int64_t from, int6
   if (!tolerance.batches) return;
   const LossPenalty h(profile_of(c), 1);
   const PenaltyOf penalty = penalty_with(c, h, full.bandwidth_mbps);
-  const ExhaustiveBest least = exhaustive_search(c.models, c.largest, sum_of(c.largest), penalty);
+  const ExhaustiveBest least = exhaustive_search(c.models, c.largest, rows_of(c.largest), penalty);
   EXPECT_LE(loss_rate(c.models, batch, penalty), 1.02 * least.value)
       << fmt::format("{}, least {}", fmt::join(batch, " "), fmt::join(least.batch, " "));
 }

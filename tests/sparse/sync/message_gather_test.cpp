@@ -13,7 +13,7 @@
 namespace ndtrain {
 namespace {
 
-void on_ranks(int ranks, const std::function<void(Communicator& communicator)>& f) {
+void on_gathering_ranks(int ranks, const std::function<void(Communicator& communicator)>& f) {
   auto transports = memory_transports(ranks);
   std::vector<std::jthread> threads;
   for (int r = 0; r < ranks; ++r) {
@@ -31,7 +31,7 @@ std::string numbered_bytes(int rank, size_t size) {
 // While collectives have their turns in another thread.
 TEST(MessageGather, GivesAllRanksWhatEachHas) {
   for (const int ranks : {1, 2, 4}) {
-    on_ranks(ranks, [&](Communicator& communicator) {
+    on_gathering_ranks(ranks, [&](Communicator& communicator) {
       std::jthread beside([&] {
         for (int i = 0; i < 20; ++i) barrier(communicator);
       });
@@ -52,7 +52,7 @@ TEST(MessageGather, GivesAllRanksWhatEachHas) {
 
 // All are begun before any ends, and there is something to tell of how fast they came.
 TEST(MessageGather, EndsInTheOrderInWhichItBegan) {
-  on_ranks(3, [&](Communicator& communicator) {
+  on_gathering_ranks(3, [&](Communicator& communicator) {
     MessageGather gather(communicator, Sites(communicator), 3);
     const size_t sizes[] = {200'000, 0, 5, 300'000, 1};
     for (int round = 0; round < 3; ++round) {
@@ -74,7 +74,7 @@ TEST(MessageGather, EndsInTheOrderInWhichItBegan) {
 TEST(MessageGather, GivesRanksOfSitesWhatEachSiteHas) {
   const std::vector<int> sites = {4, 7, 4, 2, 7, 7};
   const std::vector<int> leaders = {0, 1, 3};
-  on_ranks(6, [&](Communicator& communicator) {
+  on_gathering_ranks(6, [&](Communicator& communicator) {
     const Sites own(communicator, sites);
     MessageGather gather(communicator, own, 0);
     const size_t sizes[] = {200'000, 0, 5};
@@ -96,7 +96,7 @@ TEST(MessageGather, GivesRanksOfSitesWhatEachSiteHas) {
 TEST(MessageGather, ByARingGivesTheSame) {
   const std::vector<int> apart, sites = {4, 7, 4, 2, 7, 9};
   for (const int ranks : {1, 2, 3, 6}) {
-    on_ranks(ranks, [&](Communicator& communicator) {
+    on_gathering_ranks(ranks, [&](Communicator& communicator) {
       const Sites own(communicator, ranks == 6 ? sites : apart);
       MessageGather gather(communicator, own, 1, GatherRoute::kRing);
       const size_t sizes[] = {200'000, 0, 5, 70'001};
@@ -118,7 +118,7 @@ TEST(MessageGather, ByARingGivesTheSame) {
 }
 
 TEST(MessageGather, RefusesWhatIsTooLong) {
-  on_ranks(2, [](Communicator& communicator) {
+  on_gathering_ranks(2, [](Communicator& communicator) {
     MessageGather gather(communicator, Sites(communicator), 0);
     const bool first = communicator.rank() == 0;
     const auto call = [&] { (void)gather.gather(numbered_bytes(0, first ? 8 : 9), 8); };

@@ -128,8 +128,11 @@ function(ndt_tests area)
     endif()
   endif()
   if(NDT_SANITIZE AND NOT ARG_SHARDS)
-    # Under a sanitizer a process takes longer to begin than most tests do.
+    # Under a sanitizer a process takes longer to begin than most tests do, but not than costly ones.
     set(ARG_SHARDS 3)
+    if(ARG_COST GREATER 0)
+      set(ARG_SHARDS 8)
+    endif()
     set(ARG_TIMEOUT 1800)
   endif()
   if(NOT ARG_SHARDS)

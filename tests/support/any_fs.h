@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 #include "framework/core/fs.h"
@@ -24,6 +25,9 @@ struct FsKind {
   std::function<std::shared_ptr<Fs>()> make;  // empty, or null: see `lacking`
   bool tells_space = true;
   std::string lacking = {};
+
+  // As ctest lists it.
+  friend void PrintTo(const FsKind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 class AnyFs : public ::testing::TestWithParam<FsKind> {

@@ -164,7 +164,7 @@ TEST_F(ServiceModelsTest, APartOfAModelTakesNoMoreMemoryThanItHasBytes) {
   const auto part = [&](int64_t offset) {
     return models_.read(model_, offset, kModelPart).or_throw();
   };
-  for (const int64_t offset : {int64_t{0}, total - 100}) {
+  for (const int64_t offset : {int64_t{0}, total - 5}) {
     const std::string bytes = part(offset).bytes;
     EXPECT_EQ(static_cast<int64_t>(bytes.size()), total - offset);
     EXPECT_LE(bytes.capacity(), bytes.size() + 32) << offset;

@@ -1,5 +1,6 @@
 #include "ndp/jobs/thumbnail.h"
 
+#include "framework/core/base64.h"
 #include "framework/core/limits.h"
 #include "ndp/photos/encode.h"
 #include "ndp/photos/photo_decoder.h"
@@ -9,20 +10,6 @@ namespace {
 
 constexpr int kSide = 128;
 constexpr int kQuality = 75;
-
-std::string base64(std::string_view bytes) {
-  constexpr const char* kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t v = 0;
-    for (size_t k = 0; k < 3; ++k)
-      v = v << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0);
-    for (size_t k = 0; k < 4; ++k)
-      out += i + k > bytes.size() ? '=' : kDigits[v >> (18 - 6 * k) & 63];
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -41,7 +28,7 @@ std::string thumbnail_uri(Fs& fs, const std::string& path) {
         PhotoCost cost;
         return decoder_in_process().decode("", *file, options, &crop, cost);
       });
-  return small.ok() ? "data:image/jpeg;base64," + base64(*small) : "";
+  return small.ok() ? "data:image/jpeg;base64," + to_base64(*small) : "";
 }
 
 }  // namespace ndtrain::ndp

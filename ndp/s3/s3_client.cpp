@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "framework/core/base64.h"
+#include "framework/core/hash.h"
 #include "framework/core/rng.h"
 #include "framework/core/text.h"
 #include "ndp/s3/s3_request.h"
@@ -22,8 +24,15 @@ constexpr size_t kListing = size_t{16} << 20;  // bytes of a page, or of an erro
 
 constexpr int kNothingThere = 416;  // of a range that begins behind the end
 
+constexpr int kNotImplemented = 501, kPreconditionFailed = 412;
+
+// What another attempt may change; also bytes that were damaged on their way.
 bool is_busy(int status, const std::string& code) {
-  return status == 429 || status >= 500 || code == "SlowDown" || code == "RequestTimeout";
+  if (status == kNotImplemented) return false;
+  constexpr std::string_view kPassing[] = {
+      "SlowDown",         "RequestTimeout", "ConditionalRequestConflict",
+      "OperationAborted", "BadDigest",      "XAmzContentSHA256Mismatch"};
+  return status == 429 || status >= 500 || std::ranges::count(kPassing, code) > 0;
 }
 
 std::string remedy_for(int status, const std::string& code) {
@@ -40,6 +49,16 @@ std::string remedy_for(int status, const std::string& code) {
   }
   if (status == 403) return "; give these keys leave to do it, or use others";
   return "";
+}
+
+// Of an object that cannot be written.
+Code code_of_refusal(int status, const std::string& code) {
+  if (code == "QuotaExceeded" || status == 507) return Code::kNoSpace;
+  if (code == "AccessDenied" || status == 405) return Code::kUnsupported;
+  // Of keys, of a bucket that is gone or lies elsewhere, and of servers that are busy.
+  const bool passing = status / 100 == 3 || status == 403 || code == "ExpiredToken" ||
+                       code == "NoSuchBucket" || is_busy(status, code);
+  return passing ? Code::kUnavailable : Code::kIo;
 }
 
 S3Request listing(const std::string& bucket, const std::string& prefix, int most) {
@@ -76,11 +95,16 @@ struct S3Client::State {
   State(S3Settings settings, Clock& waits_by, uint64_t seed)
       : connections(std::move(settings)), clock(waits_by), rng(seed, "s3 retries") {}
 
-  // Until an answer comes that another attempt would not change, or attempts are used up.
+  // Until an answer comes that another attempt would not change, or attempts are used up: the last
+  // one, whatever it says. kIo: none came.
+  Result<CurlAnswer> send(const S3Request& request, int attempts = kS3Attempts);
+  // The same, and an error for what is none of 2xx.
   Result<CurlAnswer> ask(const S3Request& request, int attempts = kS3Attempts);
   // Of an object.
   Result<CurlAnswer> ask_of_object(const S3Request& request);
   void wait(int attempt, const CurlAnswer* answer);
+  // Whether the object has these bytes; kNotFound where it is not there.
+  Result<bool> holds(const std::string& bucket, const std::string& key, std::string_view bytes);
   Status failure(const S3Request& request, const CurlAnswer& answer) const;
 
   S3Connections connections;
@@ -119,7 +143,7 @@ Status S3Client::State::failure(const S3Request& request, const CurlAnswer& answ
   return {absent ? Code::kNotFound : Code::kIo, text + remedy_for(answer.status, f.code)};
 }
 
-Result<CurlAnswer> S3Client::State::ask(const S3Request& request, int attempts) {
+Result<CurlAnswer> S3Client::State::send(const S3Request& request, int attempts) {
   for (int attempt = 0;; ++attempt) {
     Result<CurlAnswer> answer = connections.send(request);
     const bool last = attempt + 1 == attempts;
@@ -132,16 +156,17 @@ Result<CurlAnswer> S3Client::State::ask(const S3Request& request, int attempts) 
                                                 printable(request.key, 1024) + ": " +
                                                 answer.status().message());
     }
-    if (answer->status / 100 == 2 || answer->status == kNothingThere) return answer;
-    if (!is_busy(answer->status, parse_s3_failure(answer->body).code)) {
-      return failure(request, *answer);
-    }
-    if (last) {
-      const Status s = failure(request, *answer);
-      return Status(s.code(), s.message() + ", " + std::to_string(attempts) + " times");
-    }
+    if (last || !is_busy(answer->status, parse_s3_failure(answer->body).code)) return answer;
     wait(attempt, &*answer);
   }
+}
+
+Result<CurlAnswer> S3Client::State::ask(const S3Request& request, int attempts) {
+  Result<CurlAnswer> answer = send(request, attempts);
+  if (!answer.ok() || answer->status / 100 == 2 || answer->status == kNothingThere) return answer;
+  const Status s = failure(request, *answer);
+  if (!is_busy(answer->status, parse_s3_failure(answer->body).code)) return s;
+  return Status(s.code(), s.message() + ", " + std::to_string(attempts) + " times");
 }
 
 // A broken object must not look as if all were away, nor the other way round.
@@ -211,15 +236,48 @@ Result<S3Bytes> S3Client::get(const std::string& bucket, const std::string& key,
   return got;
 }
 
-Status S3Client::put(const std::string& bucket, const std::string& key, std::string_view bytes) {
-  return state_
-      ->ask({.method = "PUT",
-             .bucket = bucket,
-             .key = key,
-             .headers = {"content-type: application/octet-stream"},
-             .body = bytes,
-             .most = kListing})
-      .status();
+Result<bool> S3Client::State::holds(const std::string& bucket, const std::string& key,
+                                    std::string_view bytes) {
+  const Result<CurlAnswer> answer =
+      ask({.bucket = bucket, .key = key, .most = std::max(bytes.size(), kListing)});
+  if (answer.ok()) return answer->body == bytes;
+  if (answer.status().code() == Code::kTooLarge) return false;
+  return answer.status();
+}
+
+// What is added is never another object's end: where a server knows no condition, it is asked
+// before whether there is one.
+Status S3Client::add(const std::string& bucket, const std::string& key, std::string_view bytes,
+                     const std::string& type) {
+  const Digest digest = sha256(bytes);
+  S3Request request{
+      .method = "PUT",
+      .bucket = bucket,
+      .key = key,
+      .headers = {"content-type: " + type,
+                  "x-amz-checksum-sha256: " +
+                      to_base64({reinterpret_cast<const char*>(digest.data()), digest.size()}),
+                  "if-none-match: *"},
+      .body = bytes,
+      .most = kListing};
+  Result<CurlAnswer> answer = state_->send(request);
+  const auto is = [&](int status) { return answer.ok() && answer->status == status; };
+  if (is(kPreconditionFailed) || is(kNotImplemented)) {
+    const Result<bool> same = state_->holds(bucket, key, bytes);
+    const bool absent = same.status().code() == Code::kNotFound;
+    if (same.ok() && *same) return {};
+    if (same.ok()) {
+      return {Code::kExists, "s3://" + bucket + "/" + printable(key, 1024) +
+                                 ": another object is there, which is left as it is"};
+    }
+    if (!absent) return {Code::kUnavailable, same.status().message()};
+    if (is(kNotImplemented)) request.headers.pop_back();
+    answer = state_->send(request);  // also where it went away meanwhile
+  }
+  if (!answer.ok()) return {Code::kUnavailable, answer.status().message()};
+  if (answer->status / 100 == 2) return {};
+  return {code_of_refusal(answer->status, parse_s3_failure(answer->body).code),
+          state_->failure(request, *answer).message()};
 }
 
 Status S3Client::remove(const std::string& bucket, const std::string& key) {

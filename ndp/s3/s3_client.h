@@ -53,8 +53,11 @@ class S3Client {
   // kIo once it is another.
   Result<S3Bytes> get(const std::string& bucket, const std::string& key, int64_t offset,
                       int64_t length, const std::string& etag = "");
-  // Sent with their SHA-256, against which the server checks them.
-  Status put(const std::string& bucket, const std::string& key, std::string_view bytes);
+  // An object where there is none yet, sent with its SHA-256, against which the server checks it.
+  // One that is there already, with the same bytes, is as good; with others, it is kExists.
+  // kUnsupported: these keys, or this server, write nothing there. kUnavailable: later it may.
+  Status add(const std::string& bucket, const std::string& key, std::string_view bytes,
+             const std::string& type);
   Status remove(const std::string& bucket, const std::string& key);  // also one that is not there
 
  private:

@@ -54,7 +54,7 @@ TEST(SigV4, TheTestsOwnSignatureIsAmazons) {
 }
 
 TEST_F(S3ClientTest, WhatIsPutIsListedReadAndRemoved) {
-  client_.put("photos", "a/b.jpg", "0123456789").or_throw();
+  client_.add("photos", "a/b.jpg", "0123456789", "image/jpeg").or_throw();
   EXPECT_EQ(server_.objects().at("a/b.jpg"), "0123456789");
   const S3Page page = client_.list("photos", "a/", "").or_throw();
   ASSERT_EQ(page.objects.size(), 1U);
@@ -77,8 +77,8 @@ TEST_F(S3ClientTest, OddNamesAndEmptyObjectsComeBackAsTheyAre) {
   const std::vector<std::string> odd = {"Ä ö+%25.jpg",   "a//b.jpg",     "line\nbreak.jpg",
                                         "../up.jpg",     "q?x=1&y#.jpg", "日本/写真.jpg",
                                         "tab\t'\"<>.jpg"};
-  for (const std::string& key : odd) client_.put("photos", key, key).or_throw();
-  client_.put("photos", "empty", "").or_throw();
+  for (const std::string& key : odd) client_.add("photos", key, key, "image/jpeg").or_throw();
+  client_.add("photos", "empty", "", "image/jpeg").or_throw();
   for (const std::string& key : odd) {
     EXPECT_EQ(server_.objects().count(key), 1U) << key;
     EXPECT_EQ(client_.get("photos", key, 0, 100).or_throw().bytes, key);
@@ -197,6 +197,67 @@ TEST_F(S3ClientTest, ASecondPartIsOfTheSameObjectOrNone) {
   EXPECT_EQ(client_.get("photos", "a", 5, 5, etag).or_throw().bytes, "56789");
   server_.put("a", "abcdefghij");
   EXPECT_EQ(client_.get("photos", "a", 5, 5, etag).status().code(), Code::kIo);
+}
+
+// The header is checked by whoever stores the object, the signed hash by whoever takes the request.
+TEST_F(S3ClientTest, WhatIsAddedCarriesItsDigest) {
+  client_.add("photos", "a", "abc", "image/png").or_throw();
+  const auto headers = server_.calls().at(0).headers;
+  EXPECT_EQ(headers.at("x-amz-content-sha256"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(headers.at("x-amz-checksum-sha256"), "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
+  EXPECT_EQ(headers.at("content-type"), "image/png");
+  EXPECT_EQ(headers.at("if-none-match"), "*");
+  EXPECT_THAT(headers.at("authorization"),
+              AllOf(HasSubstr("if-none-match"), HasSubstr("x-amz-checksum-sha256")));
+}
+
+TEST_F(S3ClientTest, WhatIsDamagedBusyOrUnansweredOnItsWayIsSentAgain) {
+  int n = 0;
+  for (const Kind kind :
+       {Kind::kDamagedRequest, Kind::kStatus, Kind::kCutConnection, Kind::kLostAnswer}) {
+    const std::string key = "photo-" + std::to_string(n++);
+    server_.forget_calls();
+    go_wrong(2, {.kind = kind});
+    client_.add("photos", key, "bytes", "image/jpeg").or_throw();
+    EXPECT_EQ(server_.objects().at(key), "bytes");
+    EXPECT_GE(server_.count("PUT"), 2) << key;
+  }
+  go_wrong(1000, {.kind = Kind::kDamagedRequest});
+  EXPECT_EQ(client_.add("photos", "never", "bytes", "image/jpeg").code(), Code::kUnavailable);
+  EXPECT_FALSE(server_.objects().contains("never"));
+}
+
+TEST_F(S3ClientTest, NoObjectIsReplacedAndTheSameOneIsGoodEnough) {
+  for (const bool conditions : {true, false}) {
+    if (!conditions) server_.forget_conditions();
+    const std::string key = conditions ? "a" : "b";
+    client_.add("photos", key, "bytes", "image/jpeg").or_throw();
+    client_.add("photos", key, "bytes", "image/jpeg").or_throw();
+    for (const std::string& other : {std::string("others"), std::string("longer bytes")}) {
+      const Status s = client_.add("photos", key, other, "image/jpeg");
+      EXPECT_EQ(s.code(), Code::kExists);
+      EXPECT_THAT(s.message(), HasSubstr("s3://photos/" + key));
+    }
+    EXPECT_EQ(server_.objects().at(key), "bytes");
+  }
+}
+
+TEST_F(S3ClientTest, WhyNothingCanBeWrittenIsToldApart) {
+  const auto why = [&](int status, const char* code) {
+    go_wrong(1000, {.kind = Kind::kStatus, .status = status, .code = code});
+    const Status s = client_.add("photos", "a", "bytes", "image/jpeg");
+    EXPECT_THAT(s.message(), AllOf(HasSubstr("s3://photos/a"), HasSubstr(code)));
+    return s.code();
+  };
+  EXPECT_EQ(why(403, "AccessDenied"), Code::kUnsupported);
+  EXPECT_EQ(why(405, "MethodNotAllowed"), Code::kUnsupported);
+  EXPECT_EQ(why(403, "QuotaExceeded"), Code::kNoSpace);
+  EXPECT_EQ(why(403, "InvalidAccessKeyId"), Code::kUnavailable);
+  EXPECT_EQ(why(400, "ExpiredToken"), Code::kUnavailable);
+  EXPECT_EQ(why(404, "NoSuchBucket"), Code::kUnavailable);
+  EXPECT_EQ(why(503, "SlowDown"), Code::kUnavailable);
+  EXPECT_EQ(why(400, "EntityTooLarge"), Code::kIo);
 }
 
 TEST(S3Xml, WhatIsNoListingIsRefused) {

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "framework/core/base64.h"
 #include "framework/core/hash.h"
 #include "tests/s3/sigv4.h"
 
@@ -143,7 +144,7 @@ void S3Server::accept_all() {
 
 void S3Server::talk(int connection) {
   std::string buffer;
-  while (const std::optional<S3Call> call = receive(connection, buffer)) {
+  while (std::optional<S3Call> call = receive(connection, buffer)) {
     S3Fault fault;
     {
       const std::lock_guard guard(mutex_);
@@ -157,6 +158,7 @@ void S3Server::talk(int connection) {
       --under_way_;  // before its client may ask for more
     }
     if (fault.kind == S3Fault::Kind::kCutConnection) break;
+    if (fault.kind == S3Fault::Kind::kDamagedRequest && !call->body.empty()) call->body[0] ^= 1;
     const bool cut = fault.kind == S3Fault::Kind::kCutBody;
     if (fault.kind == S3Fault::Kind::kStatus) {
       send_reply(connection, *call,
@@ -167,7 +169,9 @@ void S3Server::talk(int connection) {
                                  : "Retry-After: " + std::to_string(fault.retry_after) + "\r\n"},
                  false);
     } else {
-      send_reply(connection, *call, answer(*call), cut);
+      const Reply reply = answer(*call);
+      if (fault.kind == S3Fault::Kind::kLostAnswer) break;
+      send_reply(connection, *call, reply, cut);
     }
     if (cut) break;
   }
@@ -236,6 +240,7 @@ S3Server::Reply S3Server::answer(const S3Call& call) {
   const std::string key = url_decoded(call.path.substr(root.size()));
   if (key.empty()) return list(call);
   if (call.method == "PUT") {
+    if (const Reply refusal = refusal_of(call, key); refusal.status != 200) return refusal;
     objects_[key] = call.body;
     return {.headers = "ETag: " + etag_of(call.body) + "\r\n"};
   }
@@ -246,6 +251,19 @@ S3Server::Reply S3Server::answer(const S3Call& call) {
   }
   if (found == objects_.end()) return {.status = 404, .body = error_xml("NoSuchKey")};
   return get(call, found->second);
+}
+
+S3Server::Reply S3Server::refusal_of(const S3Call& put, const std::string& key) const {
+  const auto checksum = put.headers.find("x-amz-checksum-sha256");
+  const Digest digest = sha256(put.body);
+  const std::string_view bytes(reinterpret_cast<const char*>(digest.data()), digest.size());
+  if (checksum != put.headers.end() && checksum->second != to_base64(bytes)) {
+    return {.status = 400, .body = error_xml("BadDigest")};
+  }
+  if (!put.headers.contains("if-none-match")) return {};
+  if (!knows_conditions_) return {.status = 501, .body = error_xml("NotImplemented")};
+  if (objects_.contains(key)) return {.status = 412, .body = error_xml("PreconditionFailed")};
+  return {};
 }
 
 S3Server::Reply S3Server::get(const S3Call& call, const std::string& bytes) {

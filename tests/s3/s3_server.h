@@ -19,9 +19,10 @@ struct S3Call {
   std::string body;
 };
 
-// Instead of an answer, or of all of it.
+// Instead of an answer, or of all of it; a request that is damaged, one that is done and not
+// answered.
 struct S3Fault {
-  enum class Kind { kNone, kStatus, kCutBody, kCutConnection };
+  enum class Kind { kNone, kStatus, kCutBody, kCutConnection, kDamagedRequest, kLostAnswer };
   Kind kind = Kind::kNone;
   int status = 503;
   std::string code = "SlowDown";
@@ -44,6 +45,7 @@ class S3Server {
   void bring_bucket_back();
   // Called for each request, by any thread.
   void set_fault(std::function<S3Fault(const S3Call&)> fault);
+  void forget_conditions() { knows_conditions_ = false; }  // of PUT: 501, as older servers
   void set_latency(std::chrono::milliseconds latency) { latency_ms_ = latency.count(); }
   std::vector<S3Call> calls() const;
   int64_t count(const std::string& method, const std::string& path_begin = "/") const;
@@ -63,11 +65,13 @@ class S3Server {
   Reply answer(const S3Call& call);
   Reply list(const S3Call& call);
   Reply get(const S3Call& call, const std::string& bytes);
+  Reply refusal_of(const S3Call& put, const std::string& key) const;  // 200: it may be done
   std::string why_not_signed(const S3Call& call) const;
 
   const std::string bucket_;
   int listener_ = -1, port_ = 0;
   std::atomic<int64_t> latency_ms_{0};
+  std::atomic<bool> knows_conditions_{true};
   mutable std::mutex mutex_;
   bool there_ = true;
   std::map<std::string, std::string> objects_;

@@ -6,16 +6,15 @@ namespace ndtrain::ndp {
 namespace {
 
 Status read_only(const std::string& path) {
-  return {Code::kUnsupported,
-          path + ": nothing is written to S3 here; name a directory of this machine"};
+  return {Code::kUnsupported, path + ": this is not done to S3; name a directory of this machine"};
 }
 
 }  // namespace
 
 Result<std::unique_ptr<File>> RoutedFs::open(const std::string& path, Mode mode) {
   if (!is_s3_url(path)) return others_.open(path, mode);
-  if (mode != Mode::kRead) return read_only(path);
-  return open_s3(path);
+  if (mode == Mode::kCreate) return create_s3(path);
+  return mode == Mode::kRead ? open_s3(path) : read_only(path);
 }
 
 Result<FileInfo> RoutedFs::info(const std::string& path) {

@@ -24,7 +24,8 @@ class RoutedFs : public Fs {
 
  private:
   // Of paths that are S3's.
-  virtual Result<std::unique_ptr<File>> open_s3(const std::string& path) = 0;  // to read
+  virtual Result<std::unique_ptr<File>> open_s3(const std::string& path) = 0;    // to read
+  virtual Result<std::unique_ptr<File>> create_s3(const std::string& path) = 0;  // see s3_fs.h
   virtual Result<FileInfo> info_s3(const std::string& path) = 0;
   virtual Result<std::vector<std::string>> list_s3(const std::string& directory) = 0;
   virtual Status remove_s3(const std::string& path) = 0;

@@ -18,6 +18,7 @@ class NoS3Fs final : public RoutedFs {
                                     "with libcurl4-openssl-dev and libpugixml-dev"};
   }
   Result<std::unique_ptr<File>> open_s3(const std::string& path) override { return absent(path); }
+  Result<std::unique_ptr<File>> create_s3(const std::string& path) override { return absent(path); }
   Result<FileInfo> info_s3(const std::string& path) override { return absent(path); }
   Result<std::vector<std::string>> list_s3(const std::string& path) override {
     return absent(path);

@@ -42,6 +42,18 @@ Status refused(const std::string& path, const char* why) {
   return {Code::kUnsupported, printable(path, 1024) + ": " + why + "; rename the objects"};
 }
 
+// What others than ndtrain show an object as.
+std::string type_of(const std::string& key) {
+  constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
+      {".jpg", "image/jpeg"}, {".png", "image/png"},   {".webp", "image/webp"},
+      {".gif", "image/gif"},  {".heic", "image/heic"}, {".avif", "image/avif"},
+      {".tif", "image/tiff"}};
+  const std::string extension = extension_of(key);
+  const auto* const found =
+      std::ranges::find(kTypes, extension, &std::pair<std::string_view, std::string_view>::first);
+  return std::string(found == std::end(kTypes) ? "application/octet-stream" : found->second);
+}
+
 // Of one version of an object: its beginning is there, the rest is asked for.
 class S3File final : public File {
  public:
@@ -79,6 +91,35 @@ class S3File final : public File {
   const S3Bytes begin_;
 };
 
+// One that append() puts there.
+class NewS3File final : public File {
+ public:
+  NewS3File(S3Client& client, S3Place place) : client_(client), place_(std::move(place)) {}
+
+  Status append(std::span<const std::byte> bytes) override {
+    if (size_ >= 0) return written_at_once();
+    const Status s = client_.add(place_.bucket, place_.key,
+                                 {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                 type_of(place_.key));
+    if (s.ok()) size_ = static_cast<int64_t>(bytes.size());
+    return s;
+  }
+  Result<size_t> read_at(int64_t, std::span<std::byte>) override { return written_at_once(); }
+  Result<int64_t> size() override { return std::max<int64_t>(size_, 0); }
+  Status truncate(int64_t) override { return written_at_once(); }
+
+ private:
+  Status try_sync() override { return {}; }
+  Status written_at_once() const {
+    return {Code::kUnsupported,
+            "s3://" + place_.bucket + "/" + place_.key + ": an object is written at once"};
+  }
+
+  S3Client& client_;
+  const S3Place place_;
+  int64_t size_ = -1;
+};
+
 class S3Fs final : public RoutedFs {
  public:
   S3Fs(Fs& others, Clock& clock, std::function<Result<S3Settings>()> settings)
@@ -86,6 +127,7 @@ class S3Fs final : public RoutedFs {
 
  private:
   Result<std::unique_ptr<File>> open_s3(const std::string& path) override;
+  Result<std::unique_ptr<File>> create_s3(const std::string& path) override;
   Result<FileInfo> info_s3(const std::string& path) override;
   Result<std::vector<std::string>> list_s3(const std::string& directory) override;
   Status remove_s3(const std::string& path) override;
@@ -128,6 +170,16 @@ Result<std::unique_ptr<File>> S3Fs::open_s3(const std::string& path) {
   if (!begin.ok()) return begin.status();
   return std::unique_ptr<File>(
       std::make_unique<S3File>(**client, std::move(place->bucket), std::move(*begin)));
+}
+
+Result<std::unique_ptr<File>> S3Fs::create_s3(const std::string& path) {
+  Result<S3Place> place = s3_place(path);
+  if (!place.ok()) return place.status();
+  if (place->key.empty()) return Status(Code::kUnsupported, path + ": a bucket is not made");
+  const Result<S3Client*> client = connect();
+  if (!client.ok()) return client.status();
+  take_listed(path);
+  return std::unique_ptr<File>(std::make_unique<NewS3File>(**client, std::move(*place)));
 }
 
 Result<FileInfo> S3Fs::look_for_directory(const S3Place& place, const std::string& path) {
@@ -201,6 +253,7 @@ Status S3Fs::remove_s3(const std::string& path) {
   if (!place.ok()) return place.status();
   if (place->key.empty()) return {Code::kUnsupported, path + ": a bucket is not removed"};
   const Result<S3Client*> client = connect();
+  take_listed(path);
   return client.ok() ? (*client)->remove(place->bucket, place->key) : client.status();
 }
 

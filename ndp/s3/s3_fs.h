@@ -1,6 +1,8 @@
 // Files of an S3 beside those of another Fs: s3://BUCKET/KEY is an object, and what keys have in
-// common up to a '/' is a directory. Objects are read and removed; what would write one is
-// refused, kUnsupported. All other paths are those of the other Fs.
+// common up to a '/' is a directory. Objects are read and removed. One that is opened by kCreate is
+// not there before append() is called, which happens once, with all of its bytes, and answers as
+// S3Client::add does: no object is replaced, and what is there then is durable. What else would
+// write is refused, kUnsupported. All other paths are those of the other Fs.
 //
 // An object's time and ETag stand where a file has its time and inode, so a catalogue reads again
 // only what has another ETag, time or size. What a listing said of an object is what the next

@@ -61,10 +61,37 @@ TEST_F(S3FsTest, KeysAreDirectoriesAndFiles) {
   EXPECT_FALSE(server_.objects().contains("all/a.jpg"));
 }
 
-TEST_F(S3FsTest, OtherPathsAreTheOthersAndNothingIsWrittenToS3) {
+TEST_F(S3FsTest, AnObjectIsWrittenAtOnceOrNotAtAll) {
+  const auto write = [&](const std::string& bytes) {
+    const auto file = fs_->open("s3://photos/all/a.png", Fs::Mode::kCreate).or_throw();
+    EXPECT_EQ(server_.objects().contains("all/a.png"), bytes == "others");
+    Status s = file->append(std::as_bytes(std::span(bytes)));
+    if (s.ok()) file->sync();
+    EXPECT_EQ(file->append(std::as_bytes(std::span(bytes))).ok(), false);
+    return s;
+  };
+  write("bytes").or_throw();
+  EXPECT_EQ(server_.objects().at("all/a.png"), "bytes");
+  EXPECT_EQ(server_.calls().back().headers.at("content-type"), "image/png");
+  EXPECT_EQ(write("others").code(), Code::kExists);
+  EXPECT_EQ(fs_->read("s3://photos/all/a.png").or_throw(), "bytes");
+}
+
+// Also where a listing had it.
+TEST_F(S3FsTest, WhatIsRemovedIsGone) {
+  server_.put("all/a.jpg", "a");
+  (void)fs_->list("s3://photos/all").or_throw();
+  fs_->remove("s3://photos/all/a.jpg").or_throw();
+  EXPECT_FALSE(fs_->exists("s3://photos/all/a.jpg"));
+}
+
+TEST_F(S3FsTest, OtherPathsAreTheOthersAndNothingElseIsWrittenToS3) {
   support::write_file(*fs_, "/d/f", "x");
   EXPECT_EQ(others_.read("/d/f").or_throw(), "x");
-  EXPECT_EQ(fs_->open("s3://photos/x", Fs::Mode::kCreate).status().code(), Code::kUnsupported);
+  EXPECT_EQ(fs_->open("s3://photos/x", Fs::Mode::kAppend).status().code(), Code::kUnsupported);
+  EXPECT_EQ(fs_->open("s3://photos/x", Fs::Mode::kCreatePrivate).status().code(),
+            Code::kUnsupported);
+  EXPECT_EQ(fs_->open("s3://photos", Fs::Mode::kCreate).status().code(), Code::kUnsupported);
   EXPECT_EQ(fs_->make_directories("s3://photos/x").code(), Code::kUnsupported);
   EXPECT_EQ(fs_->rename("/d/f", "s3://photos/x").code(), Code::kUnsupported);
   EXPECT_EQ(fs_->space("s3://photos/x").status().code(), Code::kUnsupported);

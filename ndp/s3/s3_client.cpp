@@ -18,9 +18,11 @@ namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 
 constexpr milliseconds kFirstWait{100}, kLongestWait{20'000}, kLongestToldWait{300'000};
-constexpr size_t kListing = size_t{16} << 20;  // bytes of a page, or of an error's XML
+constexpr std::chrono::seconds kAddPatience{20};  // somebody waits for the answer
+constexpr size_t kListing = size_t{16} << 20;     // bytes of a page, or of an error's XML
 
 constexpr int kNothingThere = 416;  // of a range that begins behind the end
 
@@ -95,14 +97,15 @@ struct S3Client::State {
   State(S3Settings settings, Clock& waits_by, uint64_t seed)
       : connections(std::move(settings)), clock(waits_by), rng(seed, "s3 retries") {}
 
-  // Until an answer comes that another attempt would not change, or attempts are used up: the last
-  // one, whatever it says. kIo: none came.
-  Result<CurlAnswer> send(const S3Request& request, int attempts = kS3Attempts);
+  // Until an answer comes that another attempt would not change, attempts are used up, or the next
+  // one would begin after `until` (monotonic): the last one, whatever it says. kIo: none came.
+  Result<CurlAnswer> send(const S3Request& request, int attempts = kS3Attempts,
+                          nanoseconds until = nanoseconds::max());
   // The same, and an error for what is none of 2xx.
   Result<CurlAnswer> ask(const S3Request& request, int attempts = kS3Attempts);
   // Of an object.
   Result<CurlAnswer> ask_of_object(const S3Request& request);
-  void wait(int attempt, const CurlAnswer* answer);
+  nanoseconds pause_after(int attempt, const CurlAnswer* answer);
   // Whether the object has these bytes; kNotFound where it is not there.
   Result<bool> holds(const std::string& bucket, const std::string& key, std::string_view bytes);
   Status failure(const S3Request& request, const CurlAnswer& answer) const;
@@ -113,7 +116,7 @@ struct S3Client::State {
   Rng rng;
 };
 
-void S3Client::State::wait(int attempt, const CurlAnswer* answer) {
+nanoseconds S3Client::State::pause_after(int attempt, const CurlAnswer* answer) {
   const milliseconds bound = std::min(kLongestWait, kFirstWait * (int64_t{1} << attempt));
   std::chrono::duration<double> pause(0);
   {
@@ -130,7 +133,7 @@ void S3Client::State::wait(int attempt, const CurlAnswer* answer) {
     seconds = std::clamp<int64_t>(seconds, 0, kLongestToldWait.count() / 1000);
     pause += std::chrono::seconds(seconds);
   }
-  clock.sleep(std::chrono::duration_cast<std::chrono::nanoseconds>(pause));
+  return std::chrono::duration_cast<nanoseconds>(pause);
 }
 
 Status S3Client::State::failure(const S3Request& request, const CurlAnswer& answer) const {
@@ -143,21 +146,23 @@ Status S3Client::State::failure(const S3Request& request, const CurlAnswer& answ
   return {absent ? Code::kNotFound : Code::kIo, text + remedy_for(answer.status, f.code)};
 }
 
-Result<CurlAnswer> S3Client::State::send(const S3Request& request, int attempts) {
+Result<CurlAnswer> S3Client::State::send(const S3Request& request, int attempts,
+                                         nanoseconds until) {
   for (int attempt = 0;; ++attempt) {
     Result<CurlAnswer> answer = connections.send(request);
-    const bool last = attempt + 1 == attempts;
-    if (!answer.ok()) {
-      if (answer.status().code() == Code::kIo && !last) {
-        wait(attempt, nullptr);
+    const bool busy = answer.ok() ? is_busy(answer->status, parse_s3_failure(answer->body).code)
+                                  : answer.status().code() == Code::kIo;
+    if (busy && attempt + 1 < attempts) {
+      const nanoseconds pause = pause_after(attempt, answer.ok() ? &*answer : nullptr);
+      if (pause < until - clock.monotonic()) {
+        clock.sleep(pause);
         continue;
       }
-      return Status(answer.status().code(), "s3://" + request.bucket + "/" +
-                                                printable(request.key, 1024) + ": " +
-                                                answer.status().message());
     }
-    if (last || !is_busy(answer->status, parse_s3_failure(answer->body).code)) return answer;
-    wait(attempt, &*answer);
+    if (answer.ok()) return answer;
+    return Status(answer.status().code(), "s3://" + request.bucket + "/" +
+                                              printable(request.key, 1024) + ": " +
+                                              answer.status().message());
   }
 }
 
@@ -260,7 +265,8 @@ Status S3Client::add(const std::string& bucket, const std::string& key, std::str
                   "if-none-match: *"},
       .body = bytes,
       .most = kListing};
-  Result<CurlAnswer> answer = state_->send(request);
+  const nanoseconds until = state_->clock.monotonic() + kAddPatience;
+  Result<CurlAnswer> answer = state_->send(request, kS3Attempts, until);
   const auto is = [&](int status) { return answer.ok() && answer->status == status; };
   if (is(kPreconditionFailed) || is(kNotImplemented)) {
     const Result<bool> same = state_->holds(bucket, key, bytes);
@@ -272,7 +278,7 @@ Status S3Client::add(const std::string& bucket, const std::string& key, std::str
     }
     if (!absent) return {Code::kUnavailable, same.status().message()};
     if (is(kNotImplemented)) request.headers.pop_back();
-    answer = state_->send(request);  // also where it went away meanwhile
+    answer = state_->send(request, kS3Attempts, until);  // also where it went away meanwhile
   }
   if (!answer.ok()) return {Code::kUnavailable, answer.status().message()};
   if (answer->status / 100 == 2) return {};

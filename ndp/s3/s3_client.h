@@ -55,7 +55,8 @@ class S3Client {
                       int64_t length, const std::string& etag = "");
   // An object where there is none yet, sent with its SHA-256, against which the server checks it.
   // One that is there already, with the same bytes, is as good; with others, it is kExists.
-  // kUnsupported: these keys, or this server, write nothing there. kUnavailable: later it may.
+  // kUnsupported: these keys, or this server, write nothing there. kUnavailable: later it may; no
+  // attempt begins after 20 s.
   Status add(const std::string& bucket, const std::string& key, std::string_view bytes,
              const std::string& type);
   Status remove(const std::string& bucket, const std::string& key);  // also one that is not there

@@ -228,6 +228,14 @@ TEST_F(S3ClientTest, WhatIsDamagedBusyOrUnansweredOnItsWayIsSentAgain) {
   EXPECT_FALSE(server_.objects().contains("never"));
 }
 
+TEST_F(S3ClientTest, WhoAddsAnObjectIsNotKeptWaiting) {
+  go_wrong(1000, {.kind = Kind::kStatus, .status = 503, .code = "SlowDown", .retry_after = 8});
+  EXPECT_EQ(client_.add("photos", "a", "bytes", "image/jpeg").code(), Code::kUnavailable);
+  EXPECT_EQ(server_.count("PUT"), 3);
+  EXPECT_GE(waited(), 16);
+  EXPECT_LT(waited(), 20);
+}
+
 TEST_F(S3ClientTest, NoObjectIsReplacedAndTheSameOneIsGoodEnough) {
   for (const bool conditions : {true, false}) {
     if (!conditions) server_.forget_conditions();

@@ -98,8 +98,9 @@ std::vector<std::string> class_like_folders(Fs& fs, const std::string& root, siz
   std::vector<std::string> found;
   for (const std::string& name : *names) {
     const Result<std::vector<std::string>> files = fs.list(join(layout->train, name));
-    const bool photos = files.ok() && std::ranges::any_of(*files, [](const std::string& file) {
-                          return format_of_extension(extension_of(file)) != PhotoFormat::kUnknown;
+    const bool photos = files.ok() && std::ranges::any_of(*files, [&](const std::string& file) {
+                          return format_of_extension(extension_of(file)) != PhotoFormat::kUnknown &&
+                                 !is_upload_path(join(name, file));
                         });
     if (photos) found.push_back(name);
     if (found.size() == std::max<size_t>(most, 2)) break;

@@ -43,14 +43,15 @@ TEST(ImageFolder, WhatWasUploadedToAnOlderPipeStoreIsNoClass) {
   MemoryFs fs;
   const std::string hex = to_hex(sha256("a photo"));
   const std::string upload = "uploads/" + hex.substr(0, 2) + "/" + hex;
-  for (const std::string& path : {std::string("d/rose/1.jpg"), "d/" + upload + ".jpg",
-                                  "d/site/state/" + upload + ".png", "d/rose/" + upload + ".jpg"}) {
+  for (const std::string& path :
+       {std::string("d/rose/1.jpg"), "d/" + upload + ".jpg", "d/site/state/" + upload + ".png",
+        "d/rose/" + upload + ".jpg", "d/uploads/" + hex + ".jpg"}) {  // a copy of an S3
     write_file(fs, path.c_str(), "x");
   }
   LabelledPhotos photos = read_image_folder(fs, "d").or_throw();
   EXPECT_THAT(photos.classes, ElementsAre("rose"));
   EXPECT_EQ(text_of(photos), "rose/1.jpg=0 ");
-  EXPECT_EQ(photos.uploads, 3);
+  EXPECT_EQ(photos.uploads, 4);
   write_file(fs, "d/uploads/mine.jpg", "x");  // somebody's own class
   photos = read_image_folder(fs, "d").or_throw();
   EXPECT_THAT(photos.classes, ElementsAre("rose", "uploads"));
@@ -65,7 +66,7 @@ TEST(ImageFolder, FoldersThatMayBeMeantAsClassesAreFound) {
   EXPECT_THAT(class_like_folders(fs, "nowhere", 9), ElementsAre());
   for (const std::string& path :
        {std::string("d/2023/1.jpg"), std::string("d/notes/x.txt"), std::string("d/.cache/1.jpg"),
-        "d/uploads/" + hex.substr(0, 2) + "/" + hex + ".jpg"}) {
+        "d/uploads/" + hex.substr(0, 2) + "/" + hex + ".jpg", "d/uploads/" + hex + ".png"}) {
     write_file(fs, path.c_str(), "x");
   }
   EXPECT_THAT(class_like_folders(fs, "d", 9), ElementsAre()) << "one folder is no classes";

@@ -68,10 +68,15 @@ void PhotoInventory::say_what_was_found() {
   if (said_folders_) log::info("{}: {}", config_.photos, hint);
 }
 
-// What was uploaded here is nobody else's.
+// What was uploaded here is of this store, and nobody else's where it is on its disk.
 bool PhotoInventory::in_shard(const std::string& path) const {
-  return photos_.is_upload(path) ||
-         xxh3(path.data(), path.size()) % config_.shards == config_.shard;
+  if (photos_.is_upload(path) || xxh3(path.data(), path.size()) % config_.shards == config_.shard) {
+    return true;
+  }
+  const std::optional<Digest> uploaded = photo_of_upload_path(path);
+  if (!uploaded || !config_.uploads) return false;
+  const std::optional<UploadLog::Known> known = config_.uploads->find(*uploaded);
+  return known && known->uploaded;
 }
 
 // Of files that no scan has seen yet the name must do; of others copies count once, and bad ones

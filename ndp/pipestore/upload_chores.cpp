@@ -86,8 +86,10 @@ Status Uploads::erase(const Digest& id, std::vector<std::string> paths) {
 }
 
 Status Uploads::erase_file(const Digest& id, const std::string& file, bool any_bytes) {
-  const Result<std::string> bytes = fs_.read(file, limits::kPhotoFile);
-  if (bytes.ok() && !any_bytes && sha256(*bytes) != id) return {};  // another photo is there by now
+  if (!any_bytes) {
+    const Result<std::string> bytes = fs_.read(file, limits::kPhotoFile);
+    if (bytes.ok() && sha256(*bytes) != id) return {};  // another photo is there by now
+  }
   const Status s = fs_.remove(file);
   if (!s.ok() && s.code() != Code::kNotFound) return s;
   const std::string directory = parent_of(file);

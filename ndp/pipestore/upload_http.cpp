@@ -16,9 +16,9 @@ namespace {
 
 constexpr int64_t kLabelBody = 4096;
 
-HttpResponse later(const std::string& why) {
-  HttpResponse r = http_error(429, why);
-  r.headers.emplace("Retry-After", "1");
+HttpResponse later(int status, const std::string& why, const char* seconds) {
+  HttpResponse r = http_error(status, why);
+  r.headers.emplace("Retry-After", seconds);
   return r;
 }
 
@@ -34,6 +34,8 @@ HttpResponse refused(const Status& why) {
       return http_error(404, why.message());
     case Code::kNoSpace:
       return http_error(507, why.message());
+    case Code::kUnavailable:
+      return later(503, why.message(), "5");
     default:
       return http_error(500, why.message());
   }
@@ -114,11 +116,12 @@ HttpAdmission admit(Uploads& uploads, const HttpRequest& request, int64_t bytes)
   std::shared_ptr<void> held = uploads.admit(bytes);
   if (!held) {
     return {.held = nullptr,
-            .refuse = later("the store has as many uploads as it can take"),
+            .refuse = later(429, "the store has as many uploads as it can take", "1"),
             .full = true};
   }
   if (!uploads.within_quota(request.peer)) {
-    return {.held = nullptr, .refuse = later(request.peer + " uploads more than its quota")};
+    return {.held = nullptr,
+            .refuse = later(429, request.peer + " uploads more than its quota", "1")};
   }
   return {.held = std::move(held), .refuse = {}};
 }

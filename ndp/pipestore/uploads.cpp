@@ -5,10 +5,10 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "framework/core/publish.h"
 #include "framework/core/text.h"
 #include "ndp/engine/crops.h"
 #include "ndp/photos/upload_path.h"
+#include "ndp/s3/s3_settings.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
 
@@ -43,6 +43,7 @@ Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& lo
       photos_(fs, config.photos, config.state),
       clock_(clock),
       log_(log),
+      files_(fs, config.photos, config.state),
       cache_(cache),
       upload_priority_(upload_priority),
       changed_(std::move(changed)),
@@ -50,10 +51,16 @@ Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& lo
       cache_writer_(cache, config_.compress_crops, kCachedBehind),
       decoders_(shared_threads().threads()),
       catalogue_(std::move(catalogue)),
-      room_(DiskBudget::open(fs, config.state, 0).or_throw()),
       rate_limiter_(config.quota) {
   for (const auto& [id, path] : log_.removed()) {  // a crash may have come in between
-    if (!path.empty()) erase(id, {path}).or_throw();
+    if (path.empty()) continue;
+    const Status s = erase(id, {path});
+    // Keys that may not delete, for one; the next scan tries again.
+    if (!s.ok() && is_s3_url(config_.photos)) {
+      log::warn("the file of a deleted photo stays for now, unused: {}", s.message());
+    } else {
+      s.or_throw();
+    }
   }
   thread_ = std::jthread([this] { chores(); });
 }
@@ -117,7 +124,7 @@ bool Uploads::within_quota(const std::string& client) {
 Result<Uploads::Photo> Uploads::add(const std::string& file) {
   const Digest id = sha256(file);
   const std::string hex = to_hex(id);
-  const std::string path = upload_path_of(id, file);
+  std::string path = upload_path_of(id, file);
   const Busy alone(*this, id);
   const std::optional<UploadLog::Known> known = log_.find(id);
   if (known && known->removed) {
@@ -132,8 +139,11 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   if (!labelling.ok()) return labelling.status();
   const AllModels by = labelling->models;
   if (!here) {
-    if (Status s = keep(path, file); !s.ok()) return s;
-    if (known && known->uploaded && config_.suspect) config_.suspect(path);
+    Result<std::string> kept = keep(known, path, file);
+    if (!kept.ok()) return kept.status();
+    path = std::move(*kept);
+  } else {
+    path = known->path;
   }
   std::vector<wire::Upload> lines = labels_of(line_of(id, path), std::move(*labelling));
   lines.front().set_restores(restores);
@@ -149,6 +159,20 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   if (online_.models() != by)
     restored();  // a version came meanwhile, of a task without one perhaps
   return Photo{id, *log_.find(id)};
+}
+
+// One that the disk has damaged is put right where it is.
+Result<std::string> Uploads::keep(const std::optional<UploadLog::Known>& known,
+                                  const std::string& path, const std::string& file) {
+  const bool again = known && known->uploaded;
+  if (!again || !photos_.is_upload(known->path)) {
+    Result<std::string> kept = files_.keep(path, file);
+    if (kept.ok() && again && config_.suspect) config_.suspect(*kept);
+    return kept;
+  }
+  if (Status s = files_.keep_in_state(known->path, file); !s.ok()) return s;
+  if (config_.suspect) config_.suspect(known->path);
+  return known->path;
 }
 
 // A damaged file is not taken for the photo: it is written anew.
@@ -239,36 +263,15 @@ Result<std::string> Uploads::crop(const std::string& name, const std::string& fi
   return image.status();
 }
 
-Status Uploads::keep(const std::string& path, const std::string& file) {
-  const std::string to = join(config_.state, path), directory = parent_of(to);
-  bool made = false;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto bytes = static_cast<int64_t>(file.size());
-    const Result<int64_t> room = room_.room_on_volume(bytes);
-    if (!room.ok()) return room.status();
-    if (*room < bytes) {
-      return {Code::kNoSpace, config_.state + ": the volume's last 5 % stay free"};
-    }
-    room_.wrote(bytes);
-    made = made_.contains(directory);
-  }
-  if (!made) {
-    if (Status s = fs_.make_directories(directory); !s.ok()) return s;
-    const std::lock_guard lock(mutex_);
-    made_.insert(directory);
-  }
-  return publish(fs_, to, file);
-}
-
 Status Uploads::put_back(const Digest& id, const std::string& file) {
   const Busy alone(*this, id);
   const std::optional<UploadLog::Known> known = log_.find(id);
-  if (!known || known->removed || !is_upload_path(known->path)) {
+  const bool in_s3 = known && known->path == upload_key(known->path);
+  if (!known || known->removed || in_s3 || !is_upload_path(known->path)) {
     return {Code::kNotFound, "photo " + to_hex(id) + " is no upload of this store"};
   }
   if (sha256(file) != id) return {Code::kCorrupt, "this file is not photo " + to_hex(id)};
-  Status s = keep(known->path, file);
+  Status s = files_.keep_in_state(known->path, file);
   if (s.ok() && config_.suspect) config_.suspect(known->path);
   return s;
 }
@@ -316,7 +319,14 @@ Result<std::vector<std::string>> Uploads::places(const Digest& id) {
   for (const CatalogueEntry& e : *entries) {
     if (std::ranges::find(paths, e.ref.path) == paths.end()) paths.push_back(e.ref.path);
   }
-  std::erase_if(paths, [&](const std::string& path) { return !fs_.exists(photos_.file_of(path)); });
+  Status away;
+  std::erase_if(paths, [&](const std::string& path) {
+    const Status s = fs_.info(photos_.file_of(path)).status();
+    if (s.code() == Code::kUnavailable) away = s;
+    if (!s.ok() && s.code() != Code::kNotFound && away.ok()) s.or_throw();
+    return !s.ok();
+  });
+  if (paths.empty() && !away.ok()) return away;
   if (paths.empty()) return Status(Code::kNotFound, "there is no photo " + to_hex(id) + " here");
   return paths;
 }

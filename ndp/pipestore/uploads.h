@@ -1,6 +1,7 @@
 // Photos that people upload to a PipeStore: taken, labelled at once by the version in force of each
 // task, looked at, corrected, deleted. What is answered is durable: the photo under uploads/ in the
-// store's state, named by its SHA-256, and the label in the log. A photo that was found in the
+// store's state, or in the S3 that its photos are in, named by its SHA-256, and the label in the
+// log. A photo that was found in the
 // photo directory is an upload that stays where it is: first there is a line for it, then its
 // label.
 //
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <semaphore>
 #include <set>
 #include <span>
@@ -28,9 +30,9 @@
 #include "ndp/pipestore/online_labeler.h"
 #include "ndp/pipestore/store_photos.h"
 #include "ndp/pipestore/store_trash.h"
+#include "ndp/pipestore/upload_files.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_priority.h"
-#include "ndp/store/disk_budget.h"
 
 namespace ndtrain::ndp {
 
@@ -81,7 +83,7 @@ class Uploads {
   };
   // One that is in the trash is restored by it, here at once, elsewhere when the Tuner hears of it.
   // kCorrupt, kUnsupported, kTooLarge: it cannot be read, and is not kept. kExists: it was deleted.
-  // kNoSpace.
+  // kNoSpace. kUnavailable: the S3 is away, and nothing is kept.
   Result<Photo> add(const std::string& file);
 
   // What the model's extractor makes of a photo that is not taken in: its features, as the cache
@@ -94,14 +96,14 @@ class Uploads {
   Status take_in(std::span<const FoundPhoto> found);
 
   // The file of an upload, written anew since the disk has changed it. kNotFound: it is no upload
-  // of this store, or was deleted; kCorrupt: the file is another photo's.
+  // on the disk of this store, or was deleted; kCorrupt: the file is another photo's.
   Status put_back(const Digest& id, const std::string& file);
 
   // Photos are back from the trash: they are labelled, where they wait for that.
   void restored();
 
   // All of these: kNotFound when there is no such photo here, and but for remove() when it is in
-  // the trash.
+  // the trash; kUnavailable when that cannot be told, as the S3 is away.
   Result<Photo> find(const Digest& id, std::string_view task = kDefaultTask);
   // kIo when no file here has its bytes any more.
   Result<std::string> read(const Digest& id);
@@ -149,7 +151,8 @@ class Uploads {
   Result<std::string> crop(const std::string& name, const std::string& file,
                            const Preprocess& preprocess);
   bool has(const std::string& path, const std::string& file) const;
-  Status keep(const std::string& path, const std::string& file);
+  Result<std::string> keep(const std::optional<UploadLog::Known>& known, const std::string& path,
+                           const std::string& file);          // where
   Result<std::vector<std::string>> places(const Digest& id);  // paths of the photo
   Result<std::vector<std::string>> shown(const Digest& id);   // and it is not in the trash
   bool in_trash(const Digest& id) const { return config_.trash && config_.trash->has(id); }
@@ -178,6 +181,7 @@ class Uploads {
   const StorePhotos photos_;
   Clock& clock_;
   UploadLog& log_;
+  UploadFiles files_;
   SegmentStore& cache_;
   UploadPriority& upload_priority_;
   const std::function<void()> changed_;
@@ -191,8 +195,6 @@ class Uploads {
   mutable std::mutex mutex_;  // of all below
   std::condition_variable freed_, woken_;
   std::set<Digest> busy_;
-  std::set<std::string> made_;  // directories
-  DiskBudget room_;
   RateLimiter rate_limiter_;
   int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, unreadable_ = 0, bytes_ = 0;
   int64_t found_ = 0, waited_ = 0;

@@ -54,7 +54,11 @@ TEST_F(HandedOn, AStoreThatAnswersAsNoneDoesIsABadGateway) {
     return route.handle({.method = "POST", .path = "/uploads", .body = "a photo"});
   };
   EXPECT_EQ(answer({.status = 422, .body = "{}"}).status, 422) << "that is of the photo";
-  for (const int status : {401, 403, 404, 500, 503}) {
+  const HttpResponse later =
+      answer({.status = 503, .body = "{}", .headers = {{"Retry-After", "5"}}});
+  EXPECT_EQ(later.status, 503) << "its S3 is away";
+  EXPECT_EQ(later.headers.at("Retry-After"), "5");
+  for (const int status : {401, 403, 404, 500, 502}) {
     const HttpResponse r = answer({.status = status, .body = "{}"});
     EXPECT_EQ(r.status, 502);
     EXPECT_THAT(r.body, AllOf(HasSubstr("store 'attic' was to take the photo"),

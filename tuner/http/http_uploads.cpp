@@ -52,7 +52,7 @@ HttpResponse send_there(TunerService& service, const HttpRequest& request,
   return r;
 }
 
-// What the store says of the photo is the answer, also that it does not take it.
+// What the store says of the photo is the answer, also that it does not take it, or not now.
 HttpResponse hand_on(const StoreRecord& store, HttpTrust trust, const std::string& photo) {
   const std::string &name = store.name, &address = store.http;
   const Result<HttpResponse> said =
@@ -63,9 +63,10 @@ HttpResponse hand_on(const StoreRecord& store, HttpTrust trust, const std::strin
                                "whether it has: " + said.status().message() +
                                "; upload it again, once more does no harm");
   }
-  constexpr int kOfThePhoto[] = {200, 202, 400, 410, 413, 422, 429, 507};
-  const bool of_the_photo = std::ranges::find(kOfThePhoto, said->status) != std::end(kOfThePhoto);
-  if (!of_the_photo || said->type != "application/json") {
+  constexpr int kForTheClient[] = {200, 202, 400, 410, 413, 422, 429, 503, 507};
+  const bool for_the_client =
+      std::ranges::find(kForTheClient, said->status) != std::end(kForTheClient);
+  if (!for_the_client || said->type != "application/json") {
     return http_error(502, "store '" + name + "' was to take the photo, and answered status " +
                                std::to_string(said->status));
   }

@@ -27,8 +27,8 @@ using namespace tuner;
 
 class RunningStore {
  public:
-  RunningStore(const PipeStoreConfig& config, Devices& devices)
-      : daemon_(config, devices, real_fs(), system_clock()),
+  RunningStore(const PipeStoreConfig& config, Devices& devices, Fs& fs = real_fs())
+      : daemon_(config, devices, fs, system_clock()),
         thread_([this] { daemon_.run([this] { return stop_.load(); }); }) {}
   ~RunningStore() {
     stop_ = true;

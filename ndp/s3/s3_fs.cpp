@@ -3,10 +3,12 @@
 #include <curl/curl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -18,7 +20,8 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr int64_t kFirstRead = int64_t{8} << 20;  // bytes: a photo comes in one request
+constexpr int64_t kFirstRead = int64_t{8} << 20;             // bytes: a photo comes in one request
+constexpr size_t kPart = size_t{8} << 20, kPartsAtOnce = 4;  // of what is behind it
 constexpr uint64_t kSeed = 0;
 constexpr const char* kEmptyPart = "/";  // the name that an empty part is listed by
 
@@ -66,14 +69,8 @@ class S3File final : public File {
     const auto there = static_cast<int64_t>(begin_.bytes.size());
     const int64_t kept = std::clamp<int64_t>(there - offset, 0, n);
     if (kept > 0) std::memcpy(to.data(), begin_.bytes.data() + offset, static_cast<size_t>(kept));
-    if (kept < n) {
-      const Result<S3Bytes> rest = client_.get(bucket_, o.key, offset + kept, n - kept, o.etag);
-      if (!rest.ok()) return rest.status();
-      if (static_cast<int64_t>(rest->bytes.size()) != n - kept) {
-        return Status(Code::kIo, "s3://" + bucket_ + "/" + printable(o.key, 1024) + ": cut short");
-      }
-      std::memcpy(to.data() + kept, rest->bytes.data(), rest->bytes.size());
-    }
+    const auto rest = to.subspan(static_cast<size_t>(kept), static_cast<size_t>(n - kept));
+    if (Status s = fetch(offset + kept, rest); !s.ok()) return s;
     return static_cast<size_t>(n);
   }
   Result<int64_t> size() override { return begin_.object.size; }
@@ -82,6 +79,42 @@ class S3File final : public File {
 
  private:
   Status try_sync() override { return read_only(); }
+  // Several parts at a time: one connection seldom gets all that a network has.
+  Status fetch(int64_t offset, std::span<std::byte> to) const {
+    const size_t parts = (to.size() + kPart - 1) / kPart;
+    std::vector<Status> said(parts);
+    std::atomic<size_t> next{0};
+    const auto work = [&] {
+      for (size_t p = 0; (p = next++) < parts;) {
+        const size_t begin = p * kPart;
+        const auto part = to.subspan(begin, std::min(kPart, to.size() - begin));
+        try {
+          said[p] = fetch_part(offset + static_cast<int64_t>(begin), part);
+        } catch (const std::exception& e) {
+          said[p] = Status(Code::kIo, e.what());
+        }
+        if (!said[p].ok()) next = parts;
+      }
+    };
+    {
+      std::vector<std::jthread> others;
+      for (size_t i = 1; i < std::min(parts, kPartsAtOnce); ++i) others.emplace_back(work);
+      work();
+    }
+    const auto bad = std::ranges::find_if(said, [](const Status& s) { return !s.ok(); });
+    return bad == said.end() ? Status() : *bad;
+  }
+  Status fetch_part(int64_t offset, std::span<std::byte> to) const {
+    const S3Object& o = begin_.object;
+    const Result<S3Bytes> part =
+        client_.get(bucket_, o.key, offset, static_cast<int64_t>(to.size()), o.etag);
+    if (!part.ok()) return part.status();
+    if (part->bytes.size() != to.size()) {
+      return {Code::kIo, "s3://" + bucket_ + "/" + printable(o.key, 1024) + ": cut short"};
+    }
+    std::memcpy(to.data(), part->bytes.data(), to.size());
+    return {};
+  }
   Status read_only() const {
     return {Code::kUnsupported, "s3://" + bucket_ + "/" + begin_.object.key + ": open to read"};
   }

@@ -98,12 +98,27 @@ TEST_F(S3FsTest, OtherPathsAreTheOthersAndNothingElseIsWrittenToS3) {
   EXPECT_TRUE(server_.calls().empty());
 }
 
-TEST_F(S3FsTest, AFileOfManyPartsIsReadWhole) {
-  std::string bytes(20 << 20, 'x');
+TEST_F(S3FsTest, AFileOfManyPartsIsReadWholeAndSeveralAtATime) {
+  std::string bytes((40 << 20) + 1, 'x');
   for (size_t i = 0; i < bytes.size(); i += 4096) bytes[i] = static_cast<char>(i >> 12);
   server_.put("large", bytes);
+  server_.set_latency(std::chrono::milliseconds(100));
   EXPECT_EQ(fs_->read("s3://photos/large").or_throw(), bytes);
-  EXPECT_EQ(server_.count("GET"), 2);
+  EXPECT_EQ(server_.count("GET"), 6);
+  EXPECT_GE(server_.most_at_once(), 2);
+  EXPECT_LE(server_.most_at_once(), 4);
+}
+
+TEST_F(S3FsTest, AFileThatIsReplacedWhileItIsReadIsNoMixture) {
+  server_.put("large", std::string(40 << 20, 'x'));
+  server_.set_fault([n = 0](const support::S3Call& call) mutable {
+    if (call.path != "/photos/large" || n++ != 2) return support::S3Fault();
+    return support::S3Fault{.kind = support::S3Fault::Kind::kReplaced, .code = "others"};
+  });
+  const Result<std::string> read = fs_->read("s3://photos/large");
+  EXPECT_EQ(read.status().code(), Code::kIo);
+  EXPECT_THAT(read.status().message(), HasSubstr("412 PreconditionFailed"));
+  EXPECT_EQ(fs_->read("s3://photos/large").or_throw(), "others");
 }
 
 TEST_F(S3FsTest, ASecondScanFetchesOnlyWhatChanged) {

@@ -158,6 +158,9 @@ void S3Server::talk(int connection) {
       --under_way_;  // before its client may ask for more
     }
     if (fault.kind == S3Fault::Kind::kCutConnection) break;
+    if (fault.kind == S3Fault::Kind::kReplaced) {
+      put(url_decoded(call->path.substr(bucket_.size() + 2)), fault.code);
+    }
     if (fault.kind == S3Fault::Kind::kDamagedRequest && !call->body.empty()) call->body[0] ^= 1;
     const bool cut = fault.kind == S3Fault::Kind::kCutBody;
     if (fault.kind == S3Fault::Kind::kStatus) {

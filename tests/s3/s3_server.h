@@ -20,9 +20,17 @@ struct S3Call {
 };
 
 // Instead of an answer, or of all of it; a request that is damaged, one that is done and not
-// answered.
+// answered; an object that has `code` for its bytes from then on.
 struct S3Fault {
-  enum class Kind { kNone, kStatus, kCutBody, kCutConnection, kDamagedRequest, kLostAnswer };
+  enum class Kind {
+    kNone,
+    kStatus,
+    kCutBody,
+    kCutConnection,
+    kDamagedRequest,
+    kLostAnswer,
+    kReplaced
+  };
   Kind kind = Kind::kNone;
   int status = 503;
   std::string code = "SlowDown";

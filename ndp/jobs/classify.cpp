@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "framework/core/hash.h"
 #include "framework/core/limits.h"
 #include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
@@ -74,11 +75,21 @@ EngineStats Classifier::run(const PhotoSet& set, std::span<const size_t> photos,
     return fs_.read(join(set.root, set.photos[i].path), limits::kPhotoFile);
   };
   if (!is_s3_url(set.root)) return run(set, photos, open, on_classified);
+  // Hours may lie between a listing and the request for an object.
+  const Engine::Open the_same = [&](size_t i) {
+    Result<std::string> file = open(i);
+    if (file.ok() && sha256(*file) != set.photos[i].digest) {
+      return Result<std::string>(Status(
+          Code::kIo, "another object was put there since it was listed; the next run labels that"));
+    }
+    return file;
+  };
   std::vector<size_t> fetched;
   std::ranges::copy_if(photos, std::back_inserter(fetched),
                        [&](size_t i) { return !has_crop(set.photos[i]); });
-  PhotoReadAhead ahead(
-      {.in_order = fetched, .open = open, .bytes = [&](size_t i) { return set.photos[i].bytes; }});
+  PhotoReadAhead ahead({.in_order = fetched, .open = the_same, .bytes = [&](size_t i) {
+                          return set.photos[i].bytes;
+                        }});
   return run(
       set, photos, [&](size_t i) { return ahead.take(i); }, on_classified);
 }

@@ -121,6 +121,25 @@ TEST_F(S3Relabel, AnotherVersionFetchesThemAgainUnlessCropsAreKept) {
   EXPECT_EQ(fetched(), 0);
 }
 
+// The other object gets its label when a listing has it.
+TEST_F(S3Relabel, AnObjectThatIsReplacedBehindTheListingIsNotLabelledAsWhatItWas) {
+  (void)relabel_with(2);
+  const std::string other = server_.objects().at("july/1/1.jpg") + "other bytes behind it";
+  server_.set_fault([&](const S3Call& call) {
+    return call.path == "/photos/july/0/3.jpg"
+               ? S3Fault{.kind = S3Fault::Kind::kReplaced, .code = other}
+               : S3Fault();
+  });
+  const RelabelResult r = relabel_with(3, true);
+  server_.set_fault({});
+  EXPECT_EQ(r.labelled, kPhotos - 1);
+  ASSERT_EQ(r.quarantined.size(), 1U);
+  EXPECT_EQ(r.quarantined[0].path, "0/3.jpg");
+  EXPECT_THAT(r.quarantined[0].reason, ::testing::HasSubstr("another object was put there"));
+  EXPECT_EQ(relabel_with(3, true).labelled, 1);
+  EXPECT_EQ(fetched(), 1);
+}
+
 TEST_F(S3Relabel, BadPhotosAreToldOnceAndFetchedOnce) {
   server_.put("july/0/bad.jpg", "no photo at all");
   const std::string whole = server_.objects().at("july/1/1.jpg");

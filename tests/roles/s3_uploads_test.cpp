@@ -62,11 +62,9 @@ class RoleS3Uploads : public testing::RolesTest {
         .post("/photos", drawn(i), "image/jpeg")
         .or_throw();
   }
-  static std::string metrics(const RunningStore& store) {
-    return HttpClient(store.http()).get("/metrics").or_throw().body;
-  }
   static bool has_line(const RunningStore& store, const std::string& line) {
-    return metrics(store).find("\n" + line + "\n") != std::string::npos;
+    const HttpResponse r = HttpClient(store.http()).get("/metrics").or_throw();
+    return r.body.find("\n" + line + "\n") != std::string::npos;
   }
   void set_fault_of_puts(const support::S3Fault& fault) {
     server_.set_fault([fault](const support::S3Call& call) {
@@ -105,7 +103,6 @@ TEST_F(RoleS3Uploads, LieThereByTheirDigestAndAreOnePhotoForScansPeopleAndJobs) 
     EXPECT_EQ(client.put("/photos/" + id_of(1) + "/label", R"({"label": "peony"})")->status, 200);
     const std::string photos = "ndtrain_photos " + std::to_string(kPhotos + 2);
     await([&] { return has_line(a, photos); });
-    EXPECT_TRUE(has_line(a, "ndtrain_photos_found_total 0")) << metrics(a);
     const nlohmann::json label =
         nlohmann::json::parse(client.get("/photos/" + id_of(1) + "/label").or_throw().body);
     EXPECT_EQ(label.at("label"), "peony");

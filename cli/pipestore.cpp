@@ -34,7 +34,7 @@ void declare_store(ArgsSpec& args) {
             "NAME", std::string(kDefaultCollection));
   args.flag("state",
             "models, features, the list of photos and what people upload are kept here, not among "
-            "the photos (required)",
+            "the photos; where these are in S3, what people upload is put there (required)",
             "DIR");
   args.flag("name",
             "unique among the stores of a Tuner; where there are certificates, the name that its "

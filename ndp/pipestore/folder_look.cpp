@@ -136,7 +136,7 @@ Result<FolderLook> PhotoInventory::follow(const DirectoryChanges& changes, Clock
     if (!can_be_found(c) || !in_shard(c.path)) continue;
     if (config_.uploads && config_.uploads->feedback(*c.digest).removed) {
       deleted.push_back(*c.digest);
-    } else {
+    } else if (!is_upload_path(c.path)) {  // those were labelled when they came
       look.found += *scanned && c.new_bytes && once.insert(*c.digest).second;
     }
   }

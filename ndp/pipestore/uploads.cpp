@@ -140,6 +140,10 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   const AllModels by = labelling->models;
   if (!here) {
     Result<std::string> kept = keep(known, path, file);
+    if (kept.status().code() == Code::kUnavailable) {
+      return Status(Code::kUnavailable,
+                    kept.status().message() + "; the photo is not kept: upload it again later");
+    }
     if (!kept.ok()) return kept.status();
     path = std::move(*kept);
   } else {

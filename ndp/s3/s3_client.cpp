@@ -45,6 +45,7 @@ std::string remedy_for(int status, const std::string& code) {
   if (code == "SignatureDoesNotMatch" || code == "InvalidAccessKeyId") {
     return "; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION";
   }
+  if (code == "QuotaExceeded") return "; have the quota raised, or delete what is not needed";
   if (code == "ExpiredToken") return "; the keys have expired: get new ones";
   if (status == 301 || status == 307 || code == "AuthorizationHeaderMalformed") {
     return "; the bucket is in another region: set AWS_REGION or AWS_ENDPOINT_URL";

@@ -2,6 +2,7 @@
 // people are told while it cannot.
 #include <gmock/gmock.h>
 
+#include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "ndp/http/http_client.h"
 #include "ndp/photos/upload_path.h"
@@ -142,7 +143,9 @@ TEST_F(RoleS3Uploads, AreTakenWhenTheyLieThereAndNotBefore) {
   const HttpResponse away = post(a, 1);
   EXPECT_EQ(away.status, 503) << away.body;
   EXPECT_EQ(away.headers.at("Retry-After"), "5");
-  EXPECT_THAT(away.body, ::testing::HasSubstr("make the bucket, or correct its name"));
+  EXPECT_THAT(away.body,
+              ::testing::AllOf(::testing::HasSubstr("make the bucket, or correct its name"),
+                               ::testing::HasSubstr("not kept: upload it again")));
   const std::string taken = "/photos/" + to_hex(sha256(server_.objects().begin()->second));
   EXPECT_EQ(HttpClient(a.http()).get(taken).or_throw().status, 503);
   EXPECT_EQ(HttpClient(a.http()).remove(taken).or_throw().status, 503);
@@ -167,10 +170,11 @@ TEST_F(RoleS3Uploads, StayInTheStateWhereTheKeysMayNotWrite) {
     EXPECT_EQ(HttpClient(a.http()).put("/photos/" + id_of(2) + "/label", word)->status, 200);
   }
   log::to_file("");
-  EXPECT_THAT(real_fs().read(at("log.txt")).or_throw(),
-              ::testing::AllOf(::testing::HasSubstr("uploads stay in " + at("state-far")),
-                               ::testing::HasSubstr("403 AccessDenied"),
-                               ::testing::HasSubstr("give these keys leave")));
+  const std::string said = real_fs().read(at("log.txt")).or_throw();
+  EXPECT_EQ(said.find("uploads stay in"), said.rfind("uploads stay in")) << "once";
+  EXPECT_THAT(said, ::testing::AllOf(::testing::HasSubstr("uploads stay in " + at("state-far")),
+                                     ::testing::HasSubstr("403 AccessDenied"),
+                                     ::testing::HasSubstr("give these keys leave")));
   server_.set_fault({});
   server_.put(key_of(2), drawn(2));  // somebody moves it
   real_fs().remove(file_of(2)).or_throw();
@@ -189,6 +193,35 @@ TEST_F(RoleS3Uploads, StayInTheStateWhereTheKeysMayNotWrite) {
   EXPECT_EQ(client.get("/photos/" + id_of(1)).or_throw().body, drawn(1));
   EXPECT_EQ(client.remove("/photos/" + id_of(1)).or_throw().status, 200);
   EXPECT_FALSE(real_fs().exists(file_of(1)));
+}
+
+// Whoever took it has the words that people said of it; nobody finds it.
+TEST_F(RoleS3Uploads, AreOfTheStoreThatTookThemWhereSeveralShareABucket) {
+  log::to_file(at("log.txt"));
+  PipeStoreConfig config = far_store();
+  config.shards = 2;
+  const RunningStore a(config, devices_, *fs_);
+  const auto photos = [&] {
+    const std::string text = HttpClient(a.http()).get("/metrics").or_throw().body;
+    return std::stoi(text.substr(text.find("\nndtrain_photos ") + 16));
+  };
+  int in_its_share = 0;
+  for (int i = 0; i < kPhotos; ++i) {
+    const std::string path = "c" + std::to_string(i % kClasses) + "/" + std::to_string(i) + ".jpg";
+    in_its_share += xxh3(path.data(), path.size()) % 2 == 0;
+  }
+  await([&] { return photos() == in_its_share; });
+  int others = 0;
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(post(a, i).status, 202);
+    const std::string path = upload_key(upload_path(sha256(drawn(i)), ".jpg"));
+    others += xxh3(path.data(), path.size()) % 2 == 1;
+  }
+  EXPECT_GT(others, 0);
+  await([&] { return photos() == in_its_share + 4; });
+  log::to_file("");
+  EXPECT_THAT(real_fs().read(at("log.txt")).or_throw(),
+              ::testing::Not(::testing::HasSubstr("photos in the folder")));
 }
 
 TEST_F(RoleS3Uploads, NeverReplaceAnObject) {

@@ -148,6 +148,7 @@ TEST_F(S3ClientTest, ErrorsSayWhatHelps) {
   EXPECT_THAT(refusal(403, "RequestTimeTooSkewed"),
               AllOf(HasSubstr("s3://photos/a"), HasSubstr("403"), HasSubstr("clock")));
   EXPECT_THAT(refusal(403, "ExpiredToken"), HasSubstr("get new ones"));
+  EXPECT_THAT(refusal(403, "QuotaExceeded"), HasSubstr("have the quota raised"));
   EXPECT_THAT(refusal(301, "PermanentRedirect"), HasSubstr("AWS_REGION"));
 }
 

@@ -137,6 +137,61 @@ TEST(FeatureAudit, WhatCannotBeAnsweredIsNotWaitedFor) {
   EXPECT_FALSE(audit.finding(true));
 }
 
+// By a walk over all that were drawn, after any sequence of calls.
+TEST(FeatureAudit, WaitsForWhatNobodyHasAnsweredAndAsksForWhatNobodyWasAsked) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Manifest m = shared_manifest({claims(0, 60), claims(20, 90), claims(0, 90), {}});
+    const FeatureAudit::What what{.features = kEightBytes, .seed = seed};
+    const std::vector<bool> all(m.size(), true);
+    FeatureAudit whole(m, what, all), audit(m, what, all);
+    std::map<std::pair<uint32_t, uint64_t>, bool> drawn;  // store and photo: is it waited for?
+    for (const auto& [store, numbers] : asked_of(whole, 4)) {
+      for (const uint64_t number : numbers) drawn[{store, number}] = true;
+    }
+    ASSERT_FALSE(drawn.empty());
+    std::set<std::pair<uint32_t, uint64_t>> asked;
+    Rng rng(seed, "calls");
+    for (int step = 0; step < 80; ++step) {
+      const auto store = static_cast<uint32_t>(rng.next_below(4));
+      const auto at = std::next(drawn.begin(), static_cast<int64_t>(rng.next_below(drawn.size())));
+      const auto [other, number] = at->first;
+      const auto run = static_cast<uint32_t>(rng.next_below(4));
+      std::vector<uint64_t> numbers, expected;
+      switch (rng.next_below(8)) {
+        case 0:
+          if (rng.next_below(4) > 0) break;
+          audit.leave(store);
+          for (auto& [of, waits] : drawn) waits &= of.first != store;
+          break;
+        case 1:
+          audit.leave(other, number);
+          at->second = false;
+          break;
+        case 2:
+        case 3:
+          audit.ask(store, run, numbers);
+          for (const auto& [of, waits] : drawn) {
+            if (of.first != store || m.entry(of.second).run != run || !waits) continue;
+            if (asked.insert(of).second) expected.push_back(of.second);
+          }
+          ASSERT_EQ(numbers, expected);
+          break;
+        default:
+          ASSERT_EQ(audit.awaits(other, number), at->second && asked.contains(at->first));
+          if (!asked.contains(at->first)) break;
+          audit.answer(other, number, Store::row_of(m.entry(number).digest));
+          at->second = false;
+      }
+      std::set<std::pair<uint32_t, uint32_t>> pending;
+      for (const auto& [of, waits] : drawn) {
+        if (waits) pending.emplace(of.first, m.entry(of.second).run);
+      }
+      ASSERT_EQ(audit.pending(), pending) << "seed " << seed << ", step " << step;
+      ASSERT_EQ(audit.waits(), !pending.empty());
+    }
+  }
+}
+
 TEST(FeatureAudit, AStoreThatLeavesTwiceIsComparedOnce) {
   const Manifest m = shared_manifest({claims(0, 60), claims(0, 60), claims(0, 60)});
   FeatureAudit audit(m, {.features = kEightBytes}, std::vector<bool>(m.size(), true));

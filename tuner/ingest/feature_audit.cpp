@@ -20,6 +20,17 @@ FeatureAudit::FeatureAudit(const Manifest& manifest, What what, const std::vecto
     : manifest_(manifest), what_(std::move(what)) {
   for (const TensorType& t : what_.features) row_bytes_ += bytes_of_row(t);
   if (row_bytes_ > 0) draw(wanted, Rng(what_.seed, "feature audit"));
+  for (const auto& [number, photo] : photos_) {
+    for (const auto& [store, asker] : photo.askers) {
+      of_store_[{store, photo.run}].push_back(number);
+      ++pending_[{store, photo.run}];
+    }
+  }
+}
+
+void FeatureAudit::settled(uint32_t store, uint32_t run) {
+  const auto at = pending_.find({store, run});
+  if (--at->second == 0) pending_.erase(at);
 }
 
 // kOfStore photos of each store, each as likely as any other: the first ones stay or go as more
@@ -65,9 +76,10 @@ void FeatureAudit::draw(const std::vector<bool>& wanted, Rng rng) {
 }
 
 void FeatureAudit::ask(uint32_t store, uint32_t run, std::vector<uint64_t>& numbers) {
-  for (auto& [number, photo] : photos_) {
-    if (photo.run != run || !photo.askers.contains(store)) continue;
-    Asker& asker = photo.askers.at(store);
+  const auto mine = of_store_.find({store, run});
+  if (mine == of_store_.end()) return;
+  for (const uint64_t number : mine->second) {
+    Asker& asker = photos_.at(number).askers.at(store);
     if (asker.gone) continue;
     if (asker.asked) {  // its row is on the way, or here
       std::erase(numbers, number);
@@ -94,12 +106,15 @@ void FeatureAudit::answer(uint32_t store, uint64_t number, std::string_view row)
   Asker& asker = photo.askers.at(store);
   asker.answered = true;
   asker.row = row;
+  settled(store, photo.run);
   compare(number, photo);
 }
 
 void FeatureAudit::leave(uint32_t store) {
-  for (auto& [number, photo] : photos_) {
-    if (photo.askers.contains(store)) leave(store, number);
+  for (uint32_t run = 0; run < kRuns; ++run) {
+    const auto mine = of_store_.find({store, run});
+    if (mine == of_store_.end()) continue;
+    for (const uint64_t number : mine->second) leave(store, number);
   }
 }
 
@@ -109,16 +124,13 @@ void FeatureAudit::leave(uint32_t store, uint64_t number) {
   Asker& asker = photo->second.askers.at(store);
   if (asker.answered || asker.gone) return;  // and compared, maybe
   asker.gone = true;
+  settled(store, photo->second.run);
   compare(number, photo->second);
 }
 
 std::set<std::pair<uint32_t, uint32_t>> FeatureAudit::pending() const {
   std::set<std::pair<uint32_t, uint32_t>> all;
-  for (const auto& [number, photo] : photos_) {
-    for (const auto& [store, asker] : photo.askers) {
-      if (!asker.answered && !asker.gone) all.emplace(store, photo.run);
-    }
-  }
+  for (const auto& [store_run, photos] : pending_) all.insert(store_run);
   return all;
 }
 

@@ -50,6 +50,7 @@ class FeatureAudit {
 
   // Stores and runs of which answers are still to come, asked for or not.
   std::set<std::pair<uint32_t, uint32_t>> pending() const;
+  bool waits() const { return !pending_.empty(); }
 
   struct Finding {
     std::optional<uint32_t> store;  // whose features are wrong; none: of two, nobody knows which
@@ -71,7 +72,10 @@ class FeatureAudit {
     std::map<uint32_t, Asker> askers;  // by store
   };
 
+  using StoreRun = std::pair<uint32_t, uint32_t>;
+
   void draw(const std::vector<bool>& wanted, Rng rng);
+  void settled(uint32_t store, uint32_t run);  // one of its photos: answered, or never will be
   void compare(uint64_t number, Photo& photo);
   double difference(uint32_t run, std::string_view theirs, std::string_view ours) const;
   std::optional<uint32_t> culprit(const Finding& f) const;
@@ -79,7 +83,11 @@ class FeatureAudit {
   const Manifest& manifest_;
   const What what_;
   size_t row_bytes_ = 0;
-  std::map<uint64_t, Photo> photos_;               // by number
+  std::map<uint64_t, Photo> photos_;  // by number
+  // Of those, the numbers that a store is asked for, rising; and of how many it is waited for. Of
+  // thousands of stores a message is of one.
+  std::map<StoreRun, std::vector<uint64_t>> of_store_;
+  std::map<StoreRun, size_t> pending_;             // none with 0
   std::map<uint32_t, std::set<uint32_t>> agrees_;  // store -> stores that it agreed with
   std::vector<Finding> differing_;                 // pairs that nobody was told of
   size_t compared_ = 0;

@@ -37,7 +37,7 @@ bool RowIngest::audited(Actions& a) {
     audit_->ask(number, run, photos);
     if (want(names.at(number), store, run, photos, a)) ask_all(a);
   }
-  const bool done = audit_->pending().empty();
+  const bool done = !audit_->waits();
   if (!done && !audit_since_) audit_since_ = now_;
   if (done) end_audit(a);
   return done && !over_;

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+
+#include "framework/core/rng.h"
+#include "tuner/plan/timeline.h"
 
 namespace ndtrain::tuner {
 namespace {
@@ -100,6 +105,76 @@ TEST_F(JobForecast, GoesByWhatEachStoreTookForAPhoto) {
   EXPECT_NEAR(of({.stores = {"a"}, .enough = 1, .photos = {30}}, 30), 7 + 10 + 12 + 3, 1e-6);
   EXPECT_NEAR(of({.stores = {"new"}, .enough = 1, .photos = {50}}, 50), 7 + 30 + 20 + 3, 1e-6)
       << "their mean";
+}
+
+struct ForecastStore {
+  double photos, seconds, link;  // seconds of a photo; bytes/s
+};
+
+// One photo after the other, of stores that work at the same time: when the last row is here.
+double serially(const std::vector<ForecastStore>& stores, double row_bytes, double tuner_link) {
+  std::vector<double> ready;
+  for (const ForecastStore& s : stores) {
+    double made = 0, sent = 0;
+    for (int i = 0; i < static_cast<int>(s.photos); ++i) {
+      made += s.seconds;
+      sent = std::max(sent, made) + row_bytes / s.link;
+      ready.push_back(sent);
+    }
+  }
+  std::ranges::sort(ready);
+  double here = 0;
+  for (const double r : ready) here = std::max(here, r) + row_bytes / tuner_link;
+  return here;
+}
+
+TEST_F(JobForecast, EachStoreWaitsForItsOwnLink) {
+  Rng rng(4, "links");
+  const auto draw = [&](double low, double high) {
+    return low + (high - low) * static_cast<double>(rng.next_below(1000)) / 1000;
+  };
+  JobRecord& then = jobs_[1];
+  nlohmann::json result = nlohmann::json::parse(then.result);
+  result["report"]["row_bytes"] = 2e6;
+  result["report"]["overall_s"] = 1;  // nothing comes before the first row
+  int far_off = 0;
+  for (int round = 0; round < 50; ++round) {
+    // Rows of 20 KB; a store's link may be slower than it works, or faster.
+    const std::vector<ForecastStore> stores = {
+        {std::floor(draw(1000, 4000)), draw(0.2, 1), draw(3e4, 4e5)},
+        {std::floor(draw(1000, 4000)), draw(0.2, 1), draw(1e4, 1e5)}};
+    const double photos = stores[0].photos + stores[1].photos;
+    result["report"]["stores"] = {{"a", {{"photos", 60}, {"busy_s", 60 * stores[0].seconds}}},
+                                  {"b", {{"photos", 40}, {"busy_s", 40 * stores[1].seconds}}}};
+    then.result = result.dump();
+    const std::map<std::string, double> links = {{"a", stores[0].link}, {"b", stores[1].link}};
+    const auto seconds = [&](const std::map<std::string, double>& by) {
+      const ForecastSetting s{.photos = photos,
+                              .stores = {.stores = {"b", "a"},
+                                         .enough = 2,
+                                         .photos = {stores[1].photos, stores[0].photos}},
+                              .links = by};
+      return forecast(then.spec, s, jobs_).value().stages;
+    };
+    const auto stages = seconds(links);
+    const double rest = stages.at("tuner_busy_s");
+    const double fastest = std::max(stores[0].link, stores[1].link);
+    const double rows = serially(stores, 20'000 * kWireOverhead, fastest);
+    EXPECT_NEAR(stages.at("overall_s") - rest, rows, 0.04 * rows + 30)
+        << "round " << round << ": the lists of photos take seconds, pieces are of many rows";
+    const double slowest = std::min(stores[0].link, stores[1].link);
+    far_off += seconds({{"a", slowest}, {"b", slowest}}).at("overall_s") - rest > 1.2 * rows;
+  }
+  EXPECT_GT(far_off, 10) << "as if all had the slowest link";
+}
+
+TEST_F(JobForecast, AStoreWhoseLinkIsNotMeasuredHasTheSlowest) {
+  const auto of = [&](const std::map<std::string, double>& links) {
+    return overall(jobs_[1].spec,
+                   {.photos = 1000, .stores = {.stores = {"a", "b"}, .enough = 2}, .links = links});
+  };
+  EXPECT_EQ(of({{"a", 5000}, {"attic", 50}}), of({{"a", 5000}, {"attic", 50}, {"b", 50}}));
+  EXPECT_GT(of({{"a", 5000}, {"b", 50}}), 1.2 * of({{"a", 5000}, {"b", 5000}}));
 }
 
 TEST_F(JobForecast, SpeedsAreOfTheLastJobThatAnyOfTheStoresHasWorkedIn) {

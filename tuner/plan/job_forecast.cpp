@@ -1,6 +1,7 @@
 #include "tuner/plan/job_forecast.h"
 
 #include <algorithm>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -34,9 +35,17 @@ PlanInputs played(const JobSpec& spec, double photos, const CutCost& cut) {
   return in;
 }
 
-void put_links(const ForecastSetting& setting, PlanInputs& in) {
-  if (setting.fastest_link > 0) in.bandwidth = setting.fastest_link;
-  in.store_bandwidth = setting.slowest_link;
+// Of these stores, in their order.
+void put_links(const std::map<std::string, double>& known, const std::vector<std::string>& stores,
+               PlanInputs& in) {
+  in.links.clear();
+  if (known.empty()) return;
+  const auto [slowest, fastest] = std::ranges::minmax(known | std::views::values);
+  in.bandwidth = fastest;
+  for (const std::string& name : stores) {
+    const auto link = known.find(name);
+    in.links.push_back(link == known.end() ? slowest : link->second);
+  }
 }
 
 struct Work {
@@ -107,7 +116,7 @@ std::optional<Costs> costs_in(const JobRecord& job, const ForecastSetting& setti
                           .feature_bytes = std::max(1.0, report.value("row_bytes", 0.0) / made),
                           .extract_s = busy / made,
                           .train_s = work.runs_s / (seen * epochs / runs)});
-  put_links(setting, in);
+  put_links(setting.links, names, in);
   in.costs.finish_s = work.finish_s;
   in.kept[job.spec.cut] = photos - made;
   // What the rest of its time went to comes before the first row.
@@ -175,7 +184,7 @@ std::optional<Forecast> forecast(const JobSpec& spec, const ForecastSetting& set
     in.costs = then->in.costs;
     in.kept[spec.cut] = setting.kept;
     put_stores(setting.stores, then->speeds, in);
-    put_links(setting, in);
+    put_links(setting.links, setting.stores.stores, in);
     const auto [stores, time] = by_fewest(in, spec, setting.stores);
     Forecast f{.by = it->first};
     f.stores.assign(setting.stores.stores.begin(),

@@ -16,10 +16,12 @@ namespace ndtrain::tuner {
 
 struct ForecastSetting {
   double photos = 0;
-  StoreCover stores = {};   // of a job for all; of another, those that it is for: all of them
-  double fastest_link = 0;  // bytes/s to the Tuner of the fastest store, and of the slowest;
-  double slowest_link = 0;  // 0: not known, and nothing waits for them
-  double kept = 0;          // photos whose features are at the Tuner
+  StoreCover stores = {};  // of a job for all; of another, those that it is for: all of them
+  // Bytes/s to the Tuner, above 0, by store, of this job and of earlier ones. The Tuner's own link
+  // is the fastest of them; a store that is not among them has the slowest. Empty: nothing waits
+  // for links.
+  std::map<std::string, double> links = {};
+  double kept = 0;  // photos whose features are at the Tuner
 };
 
 // How fast each of these stores extracts, beside the mean of those that did in the last fine-tuning

@@ -22,15 +22,15 @@ bool extracts_alike(const JobSpec& a, const JobSpec& b) {
   return key(a) == key(b);
 }
 
-// Of those that take part.
-void put_links(const StoreRegistry& stores, ForecastSetting& to) {
-  for (const std::string& name : to.stores.stores) {
-    const auto store = stores.all().find(name);
-    if (store == stores.all().end() || store->second.link.measured == 0) continue;
-    const double up = store->second.link.up;
-    to.fastest_link = std::max(to.fastest_link, up);
-    to.slowest_link = to.slowest_link == 0 ? up : std::min(to.slowest_link, up);
+// Of those that take part, and of those that are here, which took part in earlier jobs.
+std::map<std::string, double> links_of(const StoreRegistry& all,
+                                       const std::vector<std::string>& stores) {
+  std::map<std::string, double> links;
+  for (const auto& [name, store] : all.all()) {
+    const bool counts = store.here || std::ranges::count(stores, name) > 0;
+    if (counts && store.link.measured != 0 && store.link.up > 0) links[name] = store.link.up;
   }
+  return links;
 }
 
 std::vector<double> photos_of(const StoreRegistry& all, const std::vector<std::string>& stores) {
@@ -93,8 +93,9 @@ std::map<std::string, int64_t> JobPlans::kept(const JobSpec& spec) const {
 }
 
 Json JobPlans::forecast_of(const JobSpec& spec, const JobPlan& plan) const {
-  ForecastSetting setting{.photos = static_cast<double>(plan.photos), .stores = plan.stores};
-  put_links(ports_.stores, setting);
+  ForecastSetting setting{.photos = static_cast<double>(plan.photos),
+                          .stores = plan.stores,
+                          .links = links_of(ports_.stores, plan.stores.stores)};
   const auto kept = plan.kept.find(spec.cut);
   if (kept != plan.kept.end()) setting.kept = static_cast<double>(kept->second);
   const std::map<uint64_t, JobRecord>& jobs = ports_.records.all();
@@ -114,8 +115,8 @@ Json prediction_of_done(const JobRecord& job, const Json& result,
   ForecastSetting setting{
       .photos = static_cast<double>(photos),
       .stores = {.stores = took, .enough = took.size(), .photos = photos_of(stores, took)},
+      .links = links_of(stores, took),
       .kept = result.value("features_of_earlier_jobs", 0.0)};
-  put_links(stores, setting);
   if (job.spec.predicted.empty()) {
     if (const auto f = forecast(job.spec, setting, jobs)) return to_json(*f);
   }

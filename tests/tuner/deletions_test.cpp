@@ -4,6 +4,7 @@
 #include "framework/core/publish.h"
 #include "framework/testing/fsync_throws.h"
 #include "ndp/wire/digests.h"
+#include "tests/sim/forwarding_fs.h"
 #include "tests/support/files.h"
 #include "tests/tuner/service_fixture.h"
 #include "tuner/http/http_deletions.h"
@@ -112,8 +113,9 @@ class Deletions : public testing::ServiceTest {
     std::ranges::sort(photos);
     return photos;
   }
-  TunerService::Setting setting() {
-    return {fs_, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_};
+  TunerService::Setting setting() { return setting(fs_); }
+  TunerService::Setting setting(Fs& fs) {
+    return {fs, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_};
   }
 
   std::vector<uint32_t> speaks_{std::begin(kProtocols), std::end(kProtocols)};
@@ -279,6 +281,135 @@ TEST_F(Deletions, LeaveTheManifestsOfJobsThatAreDone) {
   (void)tuner.delete_photos(gone);
   lanes_.run();
   EXPECT_EQ(manifest(9), sorted({photo_numbered(1), photo_numbered(3)}));
+}
+
+// Which files are read, and how much of each.
+class ReadsOfFs final : public sim::ForwardingFs {
+ public:
+  using ForwardingFs::ForwardingFs;
+
+  Result<std::unique_ptr<File>> open(const std::string& path, Mode mode) override {
+    auto file = ForwardingFs::open(path, mode);
+    if (!file.ok() || mode != Mode::kRead) return file;
+    return std::unique_ptr<File>(std::make_unique<Counted>(std::move(*file), read[path]));
+  }
+
+  std::map<std::string, size_t> read;  // bytes, by path
+
+ private:
+  class Counted final : public sim::ForwardingFile {
+   public:
+    Counted(std::unique_ptr<File> file, size_t& bytes)
+        : ForwardingFile(std::move(file)), bytes_(bytes) {}
+    Result<size_t> read_at(int64_t offset, std::span<std::byte> to) override {
+      const auto n = ForwardingFile::read_at(offset, to);
+      if (n.ok()) bytes_ += *n;
+      return n;
+    }
+
+   private:
+    size_t& bytes_;
+  };
+};
+
+void save_done(Fs& fs, uint64_t job, const std::string& model, int first, int end) {
+  JobFiles files(fs, "state/jobs/" + std::to_string(job));
+  files.save({.id = job, .spec = {.model = model}, .state = JobState::kDone}).or_throw();
+  std::vector<PhotoClaim> photos;
+  for (int i = first; i < end; ++i) {
+    photos.push_back({.digest = photo_numbered(i), .label = "cat"});
+  }
+  std::ranges::sort(photos, {}, &PhotoClaim::digest);
+  files.save_manifest(Manifest(std::vector<std::vector<PhotoClaim>>{photos}, {}), {"a"}).or_throw();
+  const UnreadablePhoto bad{.photo = photo_numbered(1000), .store = "a", .path = "x", .why = "y"};
+  files.save_quarantine({&bad, 1}).or_throw();
+}
+
+TEST_F(Deletions, ReadNoMoreOfJobsThatAreDoneThanWhetherTheyNameThem) {
+  save_done(fs_, 8, to_hex(model_), 0, 10);
+  save_done(fs_, 9, to_hex(model_), 5, 900);
+  const std::string one = "state/jobs/8/", other = "state/jobs/9/";
+  ReadsOfFs fs(fs_);
+  TunerService tuner(setting(fs), state_.next_term(1).or_throw());
+  const auto remove_and_read = [&](int i) {
+    fs.read.clear();
+    const Digest photo = photo_numbered(i);
+    (void)tuner.delete_photos({&photo, 1});
+    lanes_.run();
+    std::erase_if(fs.read, [](const auto& r) { return !r.first.starts_with("state/jobs/"); });
+    return fs.read;
+  };
+  EXPECT_GT(remove_and_read(2000).at(other + "manifest.cbor"), 900 * sizeof(Digest)) << "once";
+  for (int i = 2001; i < 2010; ++i) {
+    const auto read = remove_and_read(i);
+    ASSERT_EQ(read.size(), 2U) << "neither records nor what could not be read";
+    EXPECT_LE(read.at(one + "manifest.cbor"), 4 * sizeof(Digest));
+    EXPECT_LE(read.at(other + "manifest.cbor"), 10 * sizeof(Digest));
+  }
+  const auto read = remove_and_read(500);
+  EXPECT_EQ(manifest(9).size(), 894U);
+  EXPECT_LE(read.at(one + "manifest.cbor"), 4 * sizeof(Digest)) << "it does not name that photo";
+  EXPECT_FALSE(read.contains(one + "job.json") || read.contains(other + "job.json"));
+  (void)remove_and_read(7);
+  EXPECT_EQ(manifest(8).size(), 9U);
+  EXPECT_EQ(manifest(9).size(), 893U);
+  (void)remove_and_read(1000);
+  for (const uint64_t job : {8, 9}) {
+    const JobFiles files(fs_, "state/jobs/" + std::to_string(job));
+    EXPECT_TRUE(files.load_quarantine().or_throw().empty());
+  }
+}
+
+TEST_F(Deletions, ReadAListOfPhotosAnewThatIsAnotherOne) {
+  save_done(fs_, 9, to_hex(model_), 0, 20);
+  TunerService tuner(setting(), state_.next_term(1).or_throw());
+  const auto remove_one = [&](int i) {
+    const Digest photo = photo_numbered(i);
+    (void)tuner.delete_photos({&photo, 1});
+    lanes_.run();
+  };
+  remove_one(100);
+  save_done(fs_, 9, to_hex(model_), 90, 120);
+  remove_one(95);
+  EXPECT_EQ(manifest(9).size(), 29U);
+  fs_.remove("state/jobs/9/manifest.cbor").or_throw();
+  remove_one(96);
+  EXPECT_EQ(manifest(9), std::vector<Digest>());
+}
+
+TEST(ListedDigests, AreFoundInTheirOrderAndNowhereElse) {
+  MemoryFs fs;
+  for (const int n : {0, 1, 2, 3, 31, 200}) {
+    std::vector<PhotoClaim> photos;
+    for (int i = 0; i < n; ++i) photos.push_back({.digest = photo_numbered(i), .label = "digests"});
+    std::ranges::sort(photos, {}, &PhotoClaim::digest);
+    JobFiles files(fs, "jobs/1");
+    fs.make_directories("jobs/1").or_throw();
+    files
+        .save_manifest(Manifest(std::vector<std::vector<PhotoClaim>>{photos}, {}),
+                       {"gdigestsX ", "a"})
+        .or_throw();
+    const std::string bytes = files.manifest_bytes().or_throw().value();
+    const auto info = fs.info(files.manifest_path()).or_throw();
+    const auto list = ListedDigests::find(bytes, info);
+    ASSERT_TRUE(list);
+    EXPECT_EQ(list->size(), static_cast<uint64_t>(n));
+    for (int i = 0; i < 2 * n + 2; ++i) {
+      const std::set<Digest> two = {photo_numbered(i), photo_numbered(5000 + i)};
+      EXPECT_EQ(list->has_any(fs, files.manifest_path(), two).or_throw(), i < n) << i;
+    }
+    for (size_t end = 0; end < bytes.size(); ++end) {  // what ends anywhere is read no further
+      const auto cut = ListedDigests::find(std::string_view(bytes).substr(0, end), info);
+      EXPECT_TRUE(!cut || cut->size() == static_cast<uint64_t>(n));
+    }
+  }
+  const auto info = fs.info("jobs/1/manifest.cbor").or_throw();
+  const std::string falling =
+      "\xa1\x67"
+      "digests\x58\x40" +
+      std::string(32, 'b') + std::string(32, 'a');
+  EXPECT_FALSE(ListedDigests::find(falling, info));
+  EXPECT_FALSE(ListedDigests::find("no CBOR", info));
 }
 
 TEST_F(Deletions, OfFewOrManyPhotosLeaveAJobAloneThatHasNoneOfThem) {

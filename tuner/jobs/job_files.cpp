@@ -186,8 +186,12 @@ Status JobFiles::save_manifest(const Manifest& manifest, const std::vector<std::
   return save_cbor(kManifest, to_cbor(manifest, stores));
 }
 
+std::string JobFiles::manifest_path() const { return file(kManifest); }
+
+Result<std::optional<std::string>> JobFiles::manifest_bytes() const { return load_cbor(kManifest); }
+
 Result<std::optional<SavedManifest>> JobFiles::load_manifest() const {
-  const auto bytes = load_cbor(kManifest);
+  const auto bytes = manifest_bytes();
   if (!bytes.ok()) return bytes.status();
   if (!*bytes) return std::optional<SavedManifest>();
   try {
@@ -319,7 +323,9 @@ Status JobFiles::remove_all(const char* name) {
 Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
   if (Status s = remove_asked_before(); !s.ok()) return s;
   if (Status s = forget_quarantined(photos); !s.ok()) return s;
-  if (const auto bytes = load_cbor(kManifest); bytes.ok() && names_none(*bytes, photos)) return {};
+  if (!done) {  // else who asks has looked (DoneTraces)
+    if (const auto bytes = manifest_bytes(); bytes.ok() && names_none(*bytes, photos)) return {};
+  }
   const Result<std::optional<SavedManifest>> kept = load_manifest();
   if (kept.status().code() == Code::kCorrupt) {  // it may have been about any of them
     log::error("{}; what it listed is removed, as photos are deleted", kept.status().message());

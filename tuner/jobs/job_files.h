@@ -65,6 +65,9 @@ class JobFiles {
 
   Status save_manifest(const Manifest& manifest, const std::vector<std::string>& stores);
   Result<std::optional<SavedManifest>> load_manifest() const;  // none yet; kCorrupt
+  // What is in its file, without the checksum, which is right; none yet.
+  Result<std::optional<std::string>> manifest_bytes() const;
+  std::string manifest_path() const;
 
   Status save_first(const MixedNumerics::First& first);
   Result<std::optional<MixedNumerics::First>> load_first() const;  // none yet; kCorrupt
@@ -86,6 +89,7 @@ class JobFiles {
   // Photos leave the files of a job that is not in progress. One that is not done, and was about
   // some of them, begins anew.
   Status forget(const std::set<Digest>& photos, bool done);
+  Status remove_asked_before();  // of such a job: what its own rows were asked after
   // A job that is not in progress begins anew, with none of the rows that it has of stores.
   Status begin_anew(const std::string& why);
   // The rows of a job that is done; what cannot be removed stays.
@@ -97,7 +101,6 @@ class JobFiles {
   Result<std::optional<std::string>> load_cbor(const char* name) const;  // kCorrupt
   std::vector<JobFiles> asked_before() const;
   Status remove_all(const char* name);  // a file, or those of a directory
-  Status remove_asked_before();
   Status begin_anew(const std::string& why, bool done);
   Status forget_quarantined(const std::set<Digest>& photos);
 

@@ -18,13 +18,6 @@ constexpr PhotoDeletions::Time kForgetRetry = std::chrono::seconds(2);
 constexpr size_t kAtOnce = 4096;            // photos in one message
 constexpr uint32_t kSpeaksOfDeletions = 2;  // protocol
 
-// A disk that was full when the job ended has it as running: a Tuner that went on with it would
-// find another list of photos than the one by which its runs were closed.
-Status keep_as_done(JobFiles& files, const JobRecord& job) {
-  const Result<JobRecord> kept = files.load();
-  return kept.ok() && kept->state == JobState::kDone ? Status() : files.save(job);
-}
-
 }  // namespace
 
 PhotoDeletions::PhotoDeletions(Ports ports)
@@ -95,12 +88,8 @@ void PhotoDeletions::pump() {
   if (forgetting_ || stopping_ || now() < forget_at_) return;
   if (whole == all || (!idle && labels_forgotten_ >= all)) return;
   forgetting_ = true;
-  std::vector<std::pair<JobFiles, std::optional<JobRecord>>> jobs;  // those that are done
-  for (const auto& [id, record] : ports_.records.all()) {
-    const bool done = record.state == JobState::kDone;
-    if (idle)
-      jobs.emplace_back(ports_.records.files(id), done ? std::optional(record) : std::nullopt);
-  }
+  std::vector<Forgetting> jobs;
+  if (idle) jobs = all_jobs();
   const uint64_t from = idle ? whole : std::max(whole, labels_forgotten_);
   const std::span<const Digest> photos = log_.from(from);
   std::set<Digest> gone(photos.begin(), photos.end());
@@ -113,9 +102,10 @@ void PhotoDeletions::pump() {
         Status s = ports_.uploads ? ports_.uploads->forget(std::vector(gone.begin(), gone.end()))
                                   : Status();
         if (s.ok() && idle && ports_.forget_features) s = ports_.forget_features(gone);
-        for (auto& [files, done] : jobs) {
-          if (s.ok() && done) s = keep_as_done(files, *done);
-          if (s.ok()) s = files.forget(gone, done.has_value());
+        for (Forgetting& job : jobs) {
+          if (!s.ok()) break;
+          s = job.traces ? job.traces->forget(job.files, ports_.fs, job.record, gone)
+                         : job.files.forget(gone, false);
         }
         for (auto& file : held) {
           if (s.ok()) s = PhotoHolders::forget_in(ports_.fs, gone, file);
@@ -125,6 +115,18 @@ void PhotoDeletions::pump() {
           forgotten(all, idle, s);
         };
       });
+}
+
+// What is known of jobs that are done stays where it is while the task is out.
+std::vector<PhotoDeletions::Forgetting> PhotoDeletions::all_jobs() {
+  std::vector<Forgetting> jobs;
+  for (const auto& [id, record] : ports_.records.all()) {
+    Forgetting& job = jobs.emplace_back(Forgetting{ports_.records.files(id)});
+    if (record.state != JobState::kDone) continue;
+    job.traces = &done_[id];
+    if (!job.traces->saved()) job.record = record;
+  }
+  return jobs;
 }
 
 PhotoDeletions::Time PhotoDeletions::next() const {

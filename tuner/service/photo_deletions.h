@@ -12,6 +12,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/core/lanes.h"
+#include "tuner/jobs/done_traces.h"
 #include "tuner/jobs/job_records.h"
 #include "tuner/service/deletion_log.h"
 #include "tuner/service/photo_holders.h"
@@ -69,15 +70,23 @@ class PhotoDeletions {
     uint64_t count = 0;
     bool understands = false;
   };
+  // A job whose files photos leave.
+  struct Forgetting {
+    JobFiles files;
+    DoneTraces* traces = nullptr;  // of one that is done
+    JobRecord record = {};         // of one whose record may have to be saved
+  };
+  std::vector<Forgetting> all_jobs();
   Time now() const { return ports_.clock.monotonic(); }
   void tell(const std::string& store);
   void forgotten(uint64_t count, bool whole, Status status);
 
   const Ports ports_;
   DeletionLog log_;
-  std::map<std::string, Told> told_;  // of the stores' sessions
-  uint64_t labels_forgotten_ = 0;     // of log_; by this process
-  bool forgetting_ = false;           // a task is out
+  std::map<std::string, Told> told_;     // of the stores' sessions
+  std::map<uint64_t, DoneTraces> done_;  // by job; the task's while one is out
+  uint64_t labels_forgotten_ = 0;        // of log_; by this process
+  bool forgetting_ = false;              // a task is out
   bool stopping_ = false;
   Time forget_at_{0};  // not 0: the last attempt failed
 };

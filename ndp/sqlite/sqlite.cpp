@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <utility>
+
 #include "framework/core/fsync.h"
 #include "ndp/sqlite/page_checksums.h"
 
@@ -37,7 +39,12 @@ Code code_of(int error) {
   if (why == SQLITE_IOERR_FSYNC || why == SQLITE_IOERR_DIR_FSYNC) {
     fsync_failed(what);
   }
-  if (why == SQLITE_IOERR_DATA) throw Failure{Status(Code::kCorrupt, take_page_fault())};
+  // Of a page of the schema, which it reads first, SQLite says no more than that it is an error.
+  if (why == SQLITE_IOERR_DATA || why == SQLITE_IOERR) {
+    if (std::string page = take_page_fault(); !page.empty() || why == SQLITE_IOERR_DATA) {
+      throw Failure{Status(Code::kCorrupt, std::move(page))};
+    }
+  }
   throw Failure{Status(code_of(error), what)};
 }
 

@@ -105,6 +105,17 @@ class LabelDb {
   virtual Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) = 0;
   virtual Result<LabelStats> stats(int64_t collection, int64_t task) = 0;
 
+  // For who asks every few seconds: these read no labels but the truths that they count
+  // (label_counts.h).
+  virtual Result<LabelCounts> counts(int64_t collection, int64_t task) = 0;
+  // The version's current labels, from `since` until before `until`; none with 0.
+  virtual Result<std::vector<ClassCount>> class_counts(int64_t collection, int64_t version,
+                                                       int64_t since, int64_t until) = 0;
+  // Photos whose current label people, imports or folders gave them, from `since` on; counting ends
+  // at `most`. Those of other collections and the same time are passed over.
+  virtual Result<int64_t> count_truths(int64_t collection, int64_t task, int64_t since,
+                                       int64_t most) = 0;
+
   // Replaces the issues of the photos that were `looked_at`. What a person has answered is none any
   // more, unless the photo is called something else by now.
   virtual Status put_issues(int64_t task, std::span<const int64_t> looked_at,

@@ -86,7 +86,8 @@ StoredLabel held_label(const SqlRow& row, int first) {
           .version = row.is_null(first + 2) ? 0 : row.integer(first + 2),
           .class_id = row.integer(first + 3),
           .time = row.integer(first + 4),
-          .current = row.integer(first + 5) != 0};
+          .current = row.integer(first + 5) != 0,
+          .score = row.is_null(first + 6) ? 0 : row.real(first + 6)};
 }
 
 }  // namespace ndtrain::ndp

@@ -25,7 +25,7 @@ inline constexpr std::string_view kLabelJoins =
 LabelRow label_row(const SqlRow& row);
 
 inline constexpr std::string_view kHeldColumns =
-    "l.seq, l.source, l.version, l.class, l.time, l.current";
+    "l.seq, l.source, l.version, l.class, l.time, l.current, l.score";
 StoredLabel held_label(const SqlRow& row, int first);
 
 }  // namespace ndtrain::ndp

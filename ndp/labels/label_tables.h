@@ -7,6 +7,7 @@
 #include <mutex>
 #include <variant>
 
+#include "ndp/labels/label_counts.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/labels/version_order.h"
 #include "ndp/sqlite/failure.h"
@@ -66,14 +67,28 @@ class LabelTables {
   virtual std::string by_index(const char* name) const = 0;  // after a table's alias
   // A condition: the bytes of the column have those of the next parameter in them.
   virtual std::string contains(const char* column) const = 0;
-  virtual std::vector<int64_t> place_photos(int64_t collection,
-                                            std::span<const PhotoPlace> places) = 0;
+  // Photos that are to be in a collection; those that were not there are made.
+  struct Placing {
+    std::vector<int64_t> photos;  // of the places, in order
+    std::vector<size_t> places;   // where another photo is, or none
+    std::vector<int64_t> moved;   // photos that are to get one of these places, or to lose it
+  };
+  virtual Placing place_photos(int64_t collection, std::span<const PhotoPlace> places) = 0;
+  // Then these places are those photos': at most once in a transaction.
+  virtual void put_places(int64_t collection, std::span<const PhotoPlace> places,
+                          const Placing& placing) = 0;
+  // Rows of "SELECT columns FROM table" for each photo; a condition begins with AND.
+  virtual void each_of(std::span<const int64_t> photos, const std::string& columns,
+                       const std::string& table, const std::string& condition,
+                       const RowFn& row) = 0;
   // Each photo's newest label, if there is one; and all of them, oldest first.
   virtual std::vector<std::optional<StoredLabel>> newest_labels(
       int64_t task, std::span<const int64_t> photos) = 0;
   virtual std::vector<std::vector<StoredLabel>> all_labels(int64_t task,
                                                            std::span<const int64_t> photos) = 0;
   virtual void write(const LabelWrites& writes) = 0;
+  // Adds to label_counts; what comes to no labels goes.
+  virtual void write_counts(const LabelCountRows& counts) = 0;
   // Outside of transactions: makes the files forget what was deleted.
   virtual void scrub() = 0;
   // Another number when another connection has written meanwhile; nullopt: nobody knows.
@@ -111,9 +126,17 @@ class LabelTables {
   std::string collected_photos() const;  // FROM these, as p, of the collection that is bound
   bool has_all_photos(int64_t collection);
   void hide_places();  // of all photos in the trash
+  // What changes labels or places, with the counts (label_counts.h): `change` puts these photos
+  // into collections, takes them out of some, or removes them.
+  void write_counted(const LabelWrites& writes);
+  void placing_counted(std::vector<int64_t> photos, const std::function<void()>& change);
   bool is_hidden(int64_t photo);
 
  private:
+  // Each (photo, collection) that is, in order.
+  std::vector<std::pair<int64_t, int64_t>> collected(std::span<const int64_t> photos);
+  void apply(LabelCountChanges changes);
+
   template <typename F>
   auto guarded(bool to_write, F f) -> Result<decltype(f())> {
     const std::lock_guard lock(mutex_);

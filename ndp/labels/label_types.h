@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -139,6 +140,19 @@ struct LabelStats {
   int64_t photos = 0, labelled = 0;  // photos of the collection; those with a current label
   int64_t stale = 0;                 // by a version other than the one in force
   std::vector<std::pair<std::string, int64_t>> by_class, by_source;  // most first; none with 0
+};
+
+// Photos of a collection, those with a current label, and of these those with one of each version.
+struct LabelCounts {
+  int64_t photos = 0, labelled = 0;
+  std::map<int64_t, int64_t> by_version;  // none with 0
+  bool operator==(const LabelCounts&) const = default;
+};
+
+struct ClassCount {
+  std::string class_name;
+  int64_t photos = 0;
+  double scores = 0;  // their sum; a label without one counts as 0
 };
 
 struct UndoReport {

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kApplicationId = 0x4e44544c;  // "NDTL", PRAGMA application_id
 
-constexpr std::string_view kMigrations[] = {kSchema1, kSchema2, kSchema3,
-                                            kSchema4, kSchema5, kSchema6};
+constexpr std::string_view kMigrations[] = {kSchema1, kSchema2, kSchema3, kSchema4,
+                                            kSchema5, kSchema6, kSchema7};
 
 }  // namespace
 

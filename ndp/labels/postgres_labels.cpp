@@ -1,5 +1,7 @@
 #include "ndp/labels/postgres_labels.h"
 
+#include <algorithm>
+
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/postgres_schema.h"
 #include "ndp/labels/sql_labels.h"
@@ -7,8 +9,8 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr std::string_view kPostgresMigrations[] = {kPostgresSchema1, kPostgresSchema2,
-                                                    kPostgresSchema3, kPostgresSchema4};
+constexpr std::string_view kPostgresMigrations[] = {
+    kPostgresSchema1, kPostgresSchema2, kPostgresSchema3, kPostgresSchema4, kPostgresSchema5};
 
 // What is copied into before it is looked at; each connection has its own.
 constexpr const char* kSetUp = R"sql(
@@ -18,6 +20,8 @@ CREATE TEMP TABLE new_flags (photo BIGINT, seq BIGINT, current BIGINT) ON COMMIT
 CREATE TEMP TABLE new_labels (photo BIGINT, seq BIGINT, class BIGINT, score DOUBLE PRECISION,
   store BIGINT, time BIGINT, at_random BIGINT, current BIGINT, top_k BYTEA)
   ON COMMIT DELETE ROWS;
+CREATE TEMP TABLE new_counts (collection BIGINT, task BIGINT, version BIGINT, seconds BIGINT,
+  since BIGINT, class BIGINT, labels BIGINT, scores DOUBLE PRECISION) ON COMMIT DELETE ROWS;
 )sql";
 
 // One writer at a time. What a writer does are point accesses, which the planner, that knows
@@ -111,7 +115,7 @@ std::string PostgresLabels::contains(const char* column) const {
   return "position(? IN " + std::string(column) + ") > 0";
 }
 
-std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
+LabelTables::Placing PostgresLabels::place_photos(int64_t collection,
                                                   std::span<const PhotoPlace> places) {
   postgres::CopyRows rows(3);
   int64_t n = 0;
@@ -125,6 +129,27 @@ std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
   db_.execute(
       "INSERT INTO photos (sha256) SELECT n.sha256 FROM new_places n WHERE NOT EXISTS"
       " (SELECT 1 FROM photos ph WHERE ph.sha256 = n.sha256) GROUP BY n.sha256 ORDER BY min(n.n)");
+  const postgres::Value values[] = {collection};
+  const postgres::Answer found = db_.query(
+      "SELECT ph.id, p.photo, p.photo IS DISTINCT FROM ph.id FROM new_places n"
+      " JOIN photos ph ON ph.sha256 = n.sha256"
+      " LEFT JOIN places p ON p.collection = ? AND p.path = n.path ORDER BY n.n",
+      values);
+  Placing placing;
+  for (int i = 0; i < found.rows(); ++i) {
+    placing.photos.push_back(found.integer(i, 0));
+    if (found.integer(i, 2) == 0) continue;
+    placing.places.push_back(static_cast<size_t>(i));
+    placing.moved.push_back(found.integer(i, 0));
+    if (!found.is_null(i, 1)) placing.moved.push_back(found.integer(i, 1));
+  }
+  return placing;
+}
+
+// What place_photos() has copied is there until the transaction ends.
+void PostgresLabels::put_places(int64_t collection, std::span<const PhotoPlace>,
+                                const Placing& placing) {
+  if (placing.places.empty()) return;
   const postgres::Value into[] = {collection};
   db_.query(
       "INSERT INTO places (collection, path, photo)"
@@ -133,11 +158,16 @@ std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
       " ON CONFLICT (collection, path) DO UPDATE SET photo = excluded.photo"
       " WHERE places.photo <> excluded.photo",
       into);
-  const postgres::Answer found = db_.query(
-      "SELECT ph.id FROM new_places n JOIN photos ph ON ph.sha256 = n.sha256 ORDER BY n.n", {});
-  std::vector<int64_t> ids;
-  for (int i = 0; i < found.rows(); ++i) ids.push_back(found.integer(i, 0));
-  return ids;
+}
+
+void PostgresLabels::each_of(std::span<const int64_t> photos, const std::string& columns,
+                             const std::string& table, const std::string& condition,
+                             const RowFn& row) {
+  const postgres::Value values[] = {photos};
+  const postgres::Answer answer = db_.query("SELECT " + columns + " FROM unnest(?) u (id) JOIN " +
+                                                table + " ON photo = u.id WHERE TRUE" + condition,
+                                            values);
+  for (int i = 0; i < answer.rows(); ++i) row(PostgresRow(answer, i));
 }
 
 std::vector<std::optional<StoredLabel>> PostgresLabels::newest_labels(
@@ -181,7 +211,7 @@ void PostgresLabels::flag(const LabelWrites& writes) {
   for (const LabelWrites::Flag& f : writes.flags) {
     rows.begin_row();
     rows.integer(f.photo);
-    rows.integer(f.seq);
+    rows.integer(f.label.seq);
     rows.integer(f.current);
   }
   db_.copy("COPY new_flags", rows.finish());
@@ -230,17 +260,42 @@ void PostgresLabels::insert(const LabelWrites& w) {
       values);
 }
 
+void PostgresLabels::write_counts(const LabelCountRows& counts) {
+  if (counts.empty()) return;
+  postgres::CopyRows rows(8);
+  for (const auto& [k, count] : counts) {
+    rows.begin_row();
+    for (const int64_t v : {k.collection, k.task, k.version, k.seconds, k.since, k.class_id}) {
+      rows.integer(v);
+    }
+    rows.integer(count.labels);
+    rows.real(count.scores);
+  }
+  db_.copy("COPY new_counts", rows.finish());
+  db_.execute(
+      "INSERT INTO label_counts AS c SELECT * FROM new_counts"
+      " ON CONFLICT (collection, task, version, seconds, since, class) DO UPDATE SET"
+      " labels = c.labels + excluded.labels, scores = c.scores + excluded.scores");
+  const auto takes = [](const auto& count) { return count.second.labels <= 0; };
+  if (std::ranges::any_of(counts, takes))
+    db_.execute(
+        "DELETE FROM label_counts c USING new_counts n WHERE c.labels = 0"
+        " AND c.collection = n.collection AND c.task = n.task AND c.version = n.version"
+        " AND c.seconds = n.seconds AND c.since = n.since AND c.class = n.class");
+  db_.execute("TRUNCATE new_counts");
+}
+
 void PostgresLabels::scrub() {
   // The rewritten files hold what is there and no more, the statistics are made from them.
   db_.start("SET lock_timeout = '10s'");
   for (const char* table :
-       {"labels", "label_issues", "places", "trash_places", "trash", "photos"}) {
+       {"labels", "label_counts", "label_issues", "places", "trash_places", "trash", "photos"}) {
     db_.execute(std::string("VACUUM (FULL, ANALYZE) ") + table);
   }
   db_.execute("RESET lock_timeout");
 }
 
 // Its own daemon does so too, but up to a minute later, and the first query until then pays.
-void PostgresLabels::sweep() { db_.start("VACUUM labels"); }
+void PostgresLabels::sweep() { db_.start("VACUUM labels, label_counts"); }
 
 }  // namespace ndtrain::ndp

@@ -106,4 +106,43 @@ CREATE TABLE label_issues (
 );
 )sql";
 
+// As kSchema7.
+inline constexpr std::string_view kPostgresSchema5 = R"sql(
+CREATE INDEX labels_truths ON labels (task, time, photo) WHERE current = 1 AND version IS NULL;
+CREATE TABLE photo_counts (
+  collection BIGINT PRIMARY KEY REFERENCES collections (id),
+  photos BIGINT NOT NULL
+);
+CREATE TABLE label_counts (
+  collection BIGINT NOT NULL,
+  task BIGINT NOT NULL,
+  version BIGINT NOT NULL,
+  seconds BIGINT NOT NULL,
+  since BIGINT NOT NULL,
+  class BIGINT NOT NULL,
+  labels BIGINT NOT NULL,
+  scores DOUBLE PRECISION NOT NULL,
+  PRIMARY KEY (collection, task, version, seconds, since, class)
+);
+INSERT INTO photo_counts SELECT collection, count(DISTINCT photo) FROM places GROUP BY collection;
+INSERT INTO label_counts
+  SELECT p.collection, l.task, coalesce(l.version, 0), 1, l.time, l.class, count(*),
+    coalesce(sum(l.score), 0)
+  FROM labels l JOIN (SELECT DISTINCT photo, collection FROM places) p
+    ON p.photo = l.photo
+  WHERE l.current = 1 GROUP BY 1, 2, 3, 5, 6;
+INSERT INTO label_counts
+  SELECT collection, task, version, 0, 0, 0, sum(labels), sum(scores) FROM label_counts
+  GROUP BY 1, 2, 3;
+DELETE FROM label_counts WHERE version = 0 AND seconds = 1;
+INSERT INTO label_counts
+  SELECT collection, task, version, 64, since - (since % 64 + 64) % 64, class, sum(labels),
+    sum(scores)
+  FROM label_counts WHERE seconds = 1 GROUP BY 1, 2, 3, 5, 6;
+INSERT INTO label_counts
+  SELECT collection, task, version, 4096, since - (since % 4096 + 4096) % 4096, class, sum(labels),
+    sum(scores)
+  FROM label_counts WHERE seconds = 64 GROUP BY 1, 2, 3, 5, 6;
+)sql";
+
 }  // namespace ndtrain::ndp

@@ -168,4 +168,42 @@ CREATE TABLE label_issues (
 ) WITHOUT ROWID;
 )sql";
 
+// What label_counts.h says, of what there is, and labels without a version by their time.
+inline constexpr std::string_view kSchema7 = R"sql(
+CREATE INDEX labels_truths ON labels (task, time, photo) WHERE current = 1 AND version IS NULL;
+CREATE TABLE photo_counts (
+  collection INTEGER PRIMARY KEY REFERENCES collections (id),
+  photos INTEGER NOT NULL
+);
+CREATE TABLE label_counts (
+  collection INTEGER NOT NULL,
+  task INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  seconds INTEGER NOT NULL,
+  since INTEGER NOT NULL,
+  class INTEGER NOT NULL,
+  labels INTEGER NOT NULL,
+  scores REAL NOT NULL,
+  PRIMARY KEY (collection, task, version, seconds, since, class)
+) WITHOUT ROWID;
+INSERT INTO photo_counts SELECT collection, count(DISTINCT photo) FROM places GROUP BY collection;
+INSERT INTO label_counts
+  SELECT p.collection, l.task, ifnull(l.version, 0), 1, l.time, l.class, count(*),
+    total(l.score)
+  FROM labels l CROSS JOIN (SELECT DISTINCT photo, collection FROM places) p
+  WHERE l.current = 1 AND p.photo = l.photo GROUP BY 1, 2, 3, 5, 6;
+INSERT INTO label_counts
+  SELECT collection, task, version, 0, 0, 0, sum(labels), total(scores) FROM label_counts
+  GROUP BY 1, 2, 3;
+DELETE FROM label_counts WHERE version = 0 AND seconds = 1;
+INSERT INTO label_counts
+  SELECT collection, task, version, 64, since - (since % 64 + 64) % 64, class, sum(labels),
+    total(scores)
+  FROM label_counts WHERE seconds = 1 GROUP BY 1, 2, 3, 5, 6;
+INSERT INTO label_counts
+  SELECT collection, task, version, 4096, since - (since % 4096 + 4096) % 4096, class, sum(labels),
+    total(scores)
+  FROM label_counts WHERE seconds = 64 GROUP BY 1, 2, 3, 5, 6;
+)sql";
+
 }  // namespace ndtrain::ndp

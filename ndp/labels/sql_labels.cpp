@@ -61,6 +61,10 @@ Status SqlLabels::remove_task(std::string_view name) {
         if (!task) return true;
         tables_->run("DELETE FROM label_issues WHERE task = ?", *task);
         tables_->run("DELETE FROM labels WHERE task = ?", *task);
+        tables_->run(
+            "DELETE FROM label_counts WHERE collection IN (SELECT id FROM collections)"
+            " AND task = ?",
+            *task);
         tables_->run("UPDATE tasks SET in_force = NULL WHERE id = ?", *task);
         tables_->run("DELETE FROM versions WHERE task = ?", *task);
         tables_->run("DELETE FROM classes WHERE task = ?", *task);
@@ -153,21 +157,31 @@ Result<std::vector<int64_t>> SqlLabels::add_photos(int64_t collection,
     }
   }
   return tables_->writing([&] {
-    std::vector<int64_t> photos = tables_->place_photos(collection, places);
+    const LabelTables::Placing placing = tables_->place_photos(collection, places);
+    tables_->placing_counted(placing.moved,
+                             [&] { tables_->put_places(collection, places, placing); });
     tables_->hide_places();
-    return photos;
+    return placing.photos;
   });
 }
 
 Status SqlLabels::remove_paths(int64_t collection, std::span<const std::string> paths) {
   return tables_
       ->writing([&] {
+        std::vector<int64_t> photos;
         for (const std::string& path : paths) {
-          for (const std::string table : {"places", "trash_places"}) {
-            tables_->run("DELETE FROM " + table + " WHERE collection = ? AND path = ?", collection,
-                         path);
-          }
+          const auto photo = tables_->integer(
+              "SELECT photo FROM places WHERE collection = ? AND path = ?", collection, path);
+          if (photo) photos.push_back(*photo);
         }
+        tables_->placing_counted(std::move(photos), [&] {
+          for (const std::string& path : paths) {
+            for (const std::string table : {"places", "trash_places"}) {
+              tables_->run("DELETE FROM " + table + " WHERE collection = ? AND path = ?",
+                           collection, path);
+            }
+          }
+        });
         return true;
       })
       .status();
@@ -242,17 +256,19 @@ Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
   bool scrubbed = false;
   Result<int64_t> removed = tables_->writing([&] {
     int64_t n = 0;
-    for (const int64_t photo : photos) {
-      if (!tables_->integer("SELECT 1 FROM photos WHERE id = ?", photo)) continue;
-      ++n;
-      tables_->run("DELETE FROM trash WHERE sha256 = (SELECT sha256 FROM photos WHERE id = ?)",
-                   photo);
-      tables_->run("DELETE FROM label_issues WHERE photo = ?", photo);
-      tables_->run("DELETE FROM labels WHERE photo = ?", photo);
-      tables_->run("DELETE FROM trash_places WHERE photo = ?", photo);
-      tables_->run("DELETE FROM places WHERE photo = ?", photo);
-      tables_->run("DELETE FROM photos WHERE id = ?", photo);
-    }
+    tables_->placing_counted({photos.begin(), photos.end()}, [&] {
+      for (const int64_t photo : photos) {
+        if (!tables_->integer("SELECT 1 FROM photos WHERE id = ?", photo)) continue;
+        ++n;
+        tables_->run("DELETE FROM trash WHERE sha256 = (SELECT sha256 FROM photos WHERE id = ?)",
+                     photo);
+        tables_->run("DELETE FROM label_issues WHERE photo = ?", photo);
+        tables_->run("DELETE FROM labels WHERE photo = ?", photo);
+        tables_->run("DELETE FROM trash_places WHERE photo = ?", photo);
+        tables_->run("DELETE FROM places WHERE photo = ?", photo);
+        tables_->run("DELETE FROM photos WHERE id = ?", photo);
+      }
+    });
     if (n > 0) scrubbed_.reset();
     scrubbed = scrubbed_ && scrubbed_ == tables_->written_by_others();
     return n;

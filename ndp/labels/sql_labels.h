@@ -48,6 +48,11 @@ class SqlLabels final : public LabelDb {
   Result<LabelPage> query(const LabelQuery& query) override;
   Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) override;
   Result<LabelStats> stats(int64_t collection, int64_t task) override;
+  Result<LabelCounts> counts(int64_t collection, int64_t task) override;
+  Result<std::vector<ClassCount>> class_counts(int64_t collection, int64_t version, int64_t since,
+                                               int64_t until) override;
+  Result<int64_t> count_truths(int64_t collection, int64_t task, int64_t since,
+                               int64_t most) override;
   Status put_issues(int64_t task, std::span<const int64_t> looked_at,
                     std::span<const LabelIssue> issues) override;
   Result<std::vector<ReviewPhoto>> review(int64_t collection, int64_t task, int64_t count,

@@ -55,7 +55,7 @@ class Judge {
         hard_.push_back({begin, at});
         continue;
       }
-      if (newest[p]) writes_.flags.push_back({photos_[p], newest[p]->seq, false});
+      if (newest[p]) writes_.flags.push_back({photos_[p], *newest[p], false});
       const NewLabel& l = label(begin);
       writes_.rows.push_back({&l, l.time, newest[p] ? newest[p]->seq + 1 : 1, true});
       ++report_.added;
@@ -124,7 +124,7 @@ class Judge {
       writes_.rows.push_back({&l, *time, held.back().seq, false});
     }
     if (current == was) return;
-    if (was != kNone) writes_.flags.push_back({label(begin).photo, held[was].seq, false});
+    if (was != kNone) writes_.flags.push_back({label(begin).photo, held[was], false});
     writes_.rows[first_row + (current - before)].current = true;
   }
 
@@ -155,7 +155,7 @@ Result<PutReport> SqlLabels::put_labels(const LabelBatch& batch) {
     const std::vector<int64_t> hard =
         judge.quick(tables_->newest_labels(batch.task, judge.photos()));
     if (!hard.empty()) judge.settle(tables_->all_labels(batch.task, hard));
-    tables_->write(judge.writes());
+    tables_->write_counted(judge.writes());
     if (batch.source == LabelSource::kHuman) settle_issues(batch.task, judge.photos());
     return judge.report();
   });

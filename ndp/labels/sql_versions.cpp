@@ -32,11 +32,11 @@ int64_t choose_current(LabelTables& db, int64_t task, std::span<const int64_t> p
     const std::optional<size_t> best = order.best(held[p]);
     for (size_t i = 0; i < held[p].size(); ++i) {
       const StoredLabel& l = held[p][i];
-      if (l.current != (best == i)) writes.flags.push_back({photos[p], l.seq, best == i});
+      if (l.current != (best == i)) writes.flags.push_back({photos[p], l, best == i});
     }
     chosen += best.has_value();
   }
-  db.write(writes);
+  db.write_counted(writes);
   return chosen;
 }
 

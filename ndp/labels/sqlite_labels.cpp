@@ -131,30 +131,56 @@ std::string SqliteLabels::contains(const char* column) const {
 
 // Photos lie in the order in which they came, paths in their own: what is new goes in last, in the
 // order of its paths, so that neighbours fall on one page.
-std::vector<int64_t> SqliteLabels::place_photos(int64_t collection,
+LabelTables::Placing SqliteLabels::place_photos(int64_t collection,
                                                 std::span<const PhotoPlace> places) {
   sql::Statement& find = prepared(
       "SELECT ph.id, EXISTS (SELECT 1 FROM places p WHERE p.photo = ph.id AND p.collection = ?"
       " AND p.path = ?) FROM photos ph WHERE ph.sha256 = ?");
   sql::Statement& insert = prepared("INSERT INTO photos (sha256) VALUES (?)");
-  sql::Statement& put = prepared(
-      "INSERT INTO places (collection, path, photo) VALUES (?, ?, ?)"
-      " ON CONFLICT (collection, path) DO UPDATE SET photo = excluded.photo"
-      " WHERE photo <> excluded.photo");
-  std::vector<int64_t> ids;
+  sql::Statement& displaced =
+      prepared("SELECT photo FROM places WHERE collection = ? AND path = ?");
+  Placing placing;
   std::vector<bool> there;
   for (const PhotoPlace& place : places) {
     const std::span<const uint8_t> digest(place.digest);
     const bool known = find.bind(collection, std::string_view(place.path), digest).step();
     there.push_back(known && find.integer(1) != 0);
     if (!known) insert.bind(digest).run();
-    ids.push_back(known ? find.integer(0) : db_.last_id());
+    placing.photos.push_back(known ? find.integer(0) : db_.last_id());
   }
   find.reset();
   for (const size_t i : last_of_each_path(places)) {
-    if (!there[i]) put.bind(collection, std::string_view(places[i].path), ids[i]).run();
+    if (there[i]) continue;
+    placing.places.push_back(i);
+    placing.moved.push_back(placing.photos[i]);
+    displaced.bind(collection, std::string_view(places[i].path));
+    if (displaced.step()) placing.moved.push_back(displaced.integer(0));
   }
-  return ids;
+  displaced.reset();
+  return placing;
+}
+
+void SqliteLabels::put_places(int64_t collection, std::span<const PhotoPlace> places,
+                              const Placing& placing) {
+  sql::Statement& put = prepared(
+      "INSERT INTO places (collection, path, photo) VALUES (?, ?, ?)"
+      " ON CONFLICT (collection, path) DO UPDATE SET photo = excluded.photo"
+      " WHERE photo <> excluded.photo");
+  for (const size_t i : placing.places) {
+    put.bind(collection, std::string_view(places[i].path), placing.photos[i]).run();
+  }
+}
+
+void SqliteLabels::each_of(std::span<const int64_t> photos, const std::string& columns,
+                           const std::string& table, const std::string& condition,
+                           const RowFn& row) {
+  sql::Statement& of_photo =
+      prepared("SELECT " + columns + " FROM " + table + " WHERE photo = ?" + condition);
+  const SqliteRow view(of_photo);
+  for (const int64_t photo : photos) {
+    for (of_photo.bind(photo); of_photo.step();) row(view);
+  }
+  of_photo.reset();
 }
 
 std::vector<std::optional<StoredLabel>> SqliteLabels::newest_labels(
@@ -189,7 +215,7 @@ void SqliteLabels::write(const LabelWrites& w) {
   sql::Statement& flag =
       prepared("UPDATE labels SET current = ? WHERE photo = ? AND task = ? AND seq = ?");
   for (const LabelWrites::Flag& f : w.flags) {
-    flag.bind(int64_t{f.current}, f.photo, w.task, f.seq).run();
+    flag.bind(int64_t{f.current}, f.photo, w.task, f.label.seq).run();
   }
   sql::Statement& insert = prepared(
       "INSERT INTO labels (photo, task, seq, class, score, source, version, store, time,"
@@ -203,6 +229,23 @@ void SqliteLabels::write(const LabelWrites& w) {
               w.version, l.store, r.time, int64_t{l.at_random}, int64_t{r.current},
               l.top_k.empty() ? std::nullopt : std::optional(blob))
         .run();
+  }
+}
+
+void SqliteLabels::write_counts(const LabelCountRows& counts) {
+  sql::Statement& add = prepared(
+      "INSERT INTO label_counts (collection, task, version, seconds, since, class, labels, scores)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+      " labels = labels + excluded.labels, scores = scores + excluded.scores");
+  sql::Statement& drop = prepared(
+      "DELETE FROM label_counts WHERE collection = ? AND task = ? AND version = ? AND seconds = ?"
+      " AND since = ? AND class = ? AND labels = 0");
+  for (const auto& [k, count] : counts) {
+    add.bind(k.collection, k.task, k.version, k.seconds, k.since, k.class_id, count.labels,
+             count.scores)
+        .run();
+    if (count.labels > 0) continue;
+    drop.bind(k.collection, k.task, k.version, k.seconds, k.since, k.class_id).run();
   }
 }
 

@@ -21,13 +21,17 @@ class SqliteLabels final : public LabelTables {
   void each(const std::string& sql, std::span<const SqlValue> values, const RowFn& row) override;
   std::string by_index(const char* name) const override;
   std::string contains(const char* column) const override;
-  std::vector<int64_t> place_photos(int64_t collection,
-                                    std::span<const PhotoPlace> places) override;
+  Placing place_photos(int64_t collection, std::span<const PhotoPlace> places) override;
+  void put_places(int64_t collection, std::span<const PhotoPlace> places,
+                  const Placing& placing) override;
+  void each_of(std::span<const int64_t> photos, const std::string& columns,
+               const std::string& table, const std::string& condition, const RowFn& row) override;
   std::vector<std::optional<StoredLabel>> newest_labels(int64_t task,
                                                         std::span<const int64_t> photos) override;
   std::vector<std::vector<StoredLabel>> all_labels(int64_t task,
                                                    std::span<const int64_t> photos) override;
   void write(const LabelWrites& writes) override;
+  void write_counts(const LabelCountRows& counts) override;
   void scrub() override;
   std::optional<int64_t> written_by_others() override;
   void sweep() override {}  // SQLite has dropped it with each transaction

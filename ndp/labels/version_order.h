@@ -17,12 +17,14 @@ struct StoredLabel {
   int64_t class_id = 0;
   int64_t time = 0;
   bool current = false;
+  double score = 0;  // of none: 0
 };
 
 // What a transaction changes: first flags, then new rows.
 struct LabelWrites {
   struct Flag {
-    int64_t photo, seq;
+    int64_t photo;
+    StoredLabel label;  // as it was
     bool current;
   };
   struct Row {

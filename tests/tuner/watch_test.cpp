@@ -22,7 +22,7 @@ using Counts = std::map<std::string, int64_t>;
 LabelWindow window(const Counts& counts, double score = 0.9) {
   LabelWindow w;
   for (const auto& [name, n] : counts) {
-    for (int64_t i = 0; i < n; ++i) w.add(name, score);
+    w.add(name, n, score * static_cast<double>(n));
   }
   return w;
 }
@@ -141,7 +141,7 @@ TEST_F(WatchTest, ManyClassesInSmallWindowsAreNotDrift) {
     Rng rng(seed, "photos");
     WatchObservation s{.in_force = 1};
     for (uint64_t i = 0; i < 600; ++i) {
-      (i % 2 == 0 ? s.later : s.earlier).add(std::to_string(rng.next_below(200)), 0.9);
+      (i % 2 == 0 ? s.later : s.earlier).add(std::to_string(rng.next_below(200)), 1, 0.9);
     }
     above += population_stability_index(s.later, s.earlier) > 0.25;
     drifts += due(s) != Due::kNothing;

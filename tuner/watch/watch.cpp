@@ -46,10 +46,10 @@ std::string_view name_of(Due due) {
   return "nothing";
 }
 
-void LabelWindow::add(const std::string& class_name, double score) {
-  ++photos;
-  scores += score;
-  ++classes[class_name];
+void LabelWindow::add(const std::string& class_name, int64_t n, double their_scores) {
+  photos += n;
+  scores += their_scores;
+  classes[class_name] += n;
 }
 
 double population_stability_index(const LabelWindow& later, const LabelWindow& earlier) {

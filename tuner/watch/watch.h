@@ -31,7 +31,8 @@ struct LabelWindow {
   double scores = 0;  // sum of the top-1 scores
   std::map<std::string, int64_t> classes;
 
-  void add(const std::string& class_name, double score);
+  // So many photos of a class, with the sum of their scores.
+  void add(const std::string& class_name, int64_t n, double their_scores);
   double mean_score() const { return photos == 0 ? 0 : scores / static_cast<double>(photos); }
 };
 

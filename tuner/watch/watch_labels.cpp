@@ -1,66 +1,28 @@
 #include "tuner/watch/watch_labels.h"
 
 #include <algorithm>
-#include <functional>
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
 namespace {
 
-constexpr int64_t kPage = 5'000;
-
-// Rows of photos, each once, until `take` has enough.
-Status photos_of(LabelDb& db, LabelQuery query, const std::function<bool(const LabelRow&)>& take) {
-  int64_t last = 0;
-  while (true) {
-    const Result<LabelPage> page = db.query(query);
-    if (!page.ok()) return page.status();
-    for (const LabelRow& row : page->rows) {
-      if (row.photo == last) continue;
-      last = row.photo;
-      if (!take(row)) return {};
-    }
-    if (!page->next) return {};
-    query.after = *page->next;
-  }
-}
-
 // Until the database has the version in force too, it counts all labels by models as current.
-Result<bool> any_stale(LabelDb& db, LabelQuery query, std::optional<int64_t> in_force) {
-  const Result<std::optional<int64_t>> counted = db.in_force(query.task);
+Result<bool> any_stale(LabelDb& db, int64_t task, const LabelCounts& counts,
+                       std::optional<int64_t> in_force) {
+  const Result<std::optional<int64_t>> counted = db.in_force(task);
   if (!counted.ok()) return counted.status();
-  if (in_force && *counted == in_force) {
-    query.stale = true;
-  } else {
-    query.sources = {LabelSource::kModel};
-  }
-  query.limit = 1;
-  const Result<LabelPage> page = db.query(query);
-  if (!page.ok()) return page.status();
-  return !page->rows.empty();
+  const bool known = in_force && *counted == in_force;
+  return std::ranges::any_of(counts.by_version,
+                             [&](const auto& v) { return !known || v.first != *in_force; });
 }
 
-Status read_windows(LabelDb& db, LabelQuery query, const WatchTimes& times,
-                    WatchObservation& observation) {
-  query.sources = {LabelSource::kModel};
-  query.since = times.earlier;
-  query.until = times.now;
-  return photos_of(db, query, [&](const LabelRow& row) {
-    (row.time < times.later ? observation.earlier : observation.later)
-        .add(row.class_name, row.score.value_or(0));
-    return true;
-  });
-}
-
-Result<int64_t> count_truths(LabelDb& db, LabelQuery query, const WatchQuery& q) {
-  query.sources = {LabelSource::kHuman, LabelSource::kImport, LabelSource::kFolder};
-  query.since = q.trained + 1;  // the training has what was there when it was submitted
-  query.limit = std::clamp<int64_t>(q.enough, 1, kPage);
-  int64_t n = 0;
-  const Status s = photos_of(db, query, [&](const LabelRow&) { return ++n < q.enough; });
-  if (!s.ok()) return s;
-  return n;
+Status read_window(LabelDb& db, int64_t collection, int64_t version, int64_t since, int64_t until,
+                   LabelWindow& window) {
+  const auto classes = db.class_counts(collection, version, since, until);
+  if (!classes.ok()) return classes.status();
+  for (const ClassCount& c : *classes) window.add(c.class_name, c.photos, c.scores);
+  return {};
 }
 
 }  // namespace
@@ -73,16 +35,17 @@ Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& q) {
     if (id->status().code() == Code::kNotFound) return observation;  // nobody has labelled anything
     if (!id->ok()) return id->status();
   }
-  const LabelQuery all{.collection = *collection, .task = *task, .limit = kPage};
-  const Result<int64_t> truths = count_truths(db, all, q);
+  // A training has what was there when it was submitted.
+  const Result<int64_t> truths =
+      db.count_truths(*collection, *task, q.trained + 1, std::max<int64_t>(q.enough, 1));
   if (!truths.ok()) return truths.status();
   observation.truths = *truths;
   if (!q.in_force) return observation;
+  const Result<LabelCounts> counts = db.counts(*collection, *task);
+  if (!counts.ok()) return counts.status();
   if (q.count_missing) {
-    const Result<LabelStats> stats = db.stats(*collection, *task);
-    if (!stats.ok()) return stats.status();
-    observation.photos = stats->photos;
-    observation.labelled = stats->labelled;
+    observation.photos = counts->photos;
+    observation.labelled = counts->labelled;
   }
 
   const auto versions = db.versions(*task);
@@ -90,13 +53,18 @@ Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& q) {
   const auto mine = std::ranges::find(*versions, *q.in_force, &VersionInfo::content);
   std::optional<int64_t> version;
   if (mine != versions->end()) version = mine->id;
-  const Result<bool> stale = any_stale(db, all, version);
+  const Result<bool> stale = any_stale(db, *task, *counts, version);
   if (!stale.ok()) return stale.status();
   observation.stale = *stale;
   if (!version) return observation;
-  LabelQuery by_it = all;
-  by_it.version = version;
-  if (const Status s = read_windows(db, by_it, q.times, observation); !s.ok()) return s;
+  const WatchTimes& t = q.times;
+  if (const Status s =
+          read_window(db, *collection, *version, t.earlier, t.later, observation.earlier);
+      !s.ok()) {
+    return s;
+  }
+  const Status s = read_window(db, *collection, *version, t.later, t.now + 1, observation.later);
+  if (!s.ok()) return s;
   return observation;
 }
 

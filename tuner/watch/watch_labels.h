@@ -20,8 +20,8 @@ struct WatchQuery {
 };
 
 // Of the collection and task: truths, stale, the windows, and where it is asked for, photos and
-// labelled. In calls of a page each, so
-// that nobody else waits for long. A photo that a person has labelled is in no window.
+// labelled. From what the database counts as labels come, so that it takes as long for 10^7 photos
+// as for a few. A photo that a person has labelled is in no window.
 Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& query);
 
 }  // namespace ndtrain::tuner

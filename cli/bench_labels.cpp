@@ -14,7 +14,7 @@ using namespace ndp;
 
 namespace {
 
-constexpr int64_t kTopK = 5;
+constexpr int64_t kTopK = 5, kLabelled = 1'700'000'000;
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -85,7 +85,7 @@ class LabelsBench {
 
   NewLabel label_of(int64_t photo) {
     const auto best = static_cast<int64_t>(rng_.next_below(static_cast<uint64_t>(classes_)));
-    NewLabel label{.photo = photo, .time = 1'700'000'000, .store = store_};
+    NewLabel label{.photo = photo, .time = kLabelled, .store = store_};
     double score = 0.5 + 0.5 * rng_.next_uniform();
     for (int64_t k = 0; k < kTopK; ++k, score *= 0.4) {
       const auto c = static_cast<size_t>((best + k * 7) % classes_);
@@ -96,8 +96,23 @@ class LabelsBench {
     return label;
   }
 
+  // What a watch asks each time.
+  void look() {
+    const int64_t version = db_.in_force(task_).or_throw().value();
+    const int64_t all = db_.counts(collection_, task_).or_throw().by_version.at(version);
+    int64_t seen = db_.count_truths(collection_, task_, 0, 1000).or_throw();
+    for (const int64_t since : {kLabelled - 86'400, kLabelled}) {
+      for (const ClassCount& c :
+           db_.class_counts(collection_, version, since, since + 86'400).or_throw()) {
+        seen += c.photos;
+      }
+    }
+    if (seen != all) throw Error("bench labels: ", seen, " labels are counted of ", all);
+  }
+
   // Milliseconds of a page of 100 rows: the median, and the slowest.
   void ask(Json& json) {
+    json["watch_ms"] = 1e3 * seconds_of([&] { look(); });
     const auto timed_query = [&](const char* name, LabelQuery q) {
       q.collection = collection_;
       q.task = task_;

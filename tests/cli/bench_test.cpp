@@ -41,6 +41,7 @@ TEST_F(BenchProgram, LabelsGetInAndOut) {
   EXPECT_EQ(j.at("photos"), 200);
   EXPECT_GT(j.at("first_labels_per_s"), 0);
   EXPECT_GT(j.at("by_label_query_ms"), 0);
+  EXPECT_GT(j.at("watch_ms"), 0);
 }
 
 TEST_F(BenchProgram, CollectivesTimeOrderedSumsOverTcp) {

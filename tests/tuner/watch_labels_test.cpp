@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
+#include "framework/core/rng.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::tuner {
@@ -43,6 +47,88 @@ class WatchLabelsTest : public ::testing::Test {
   support::TemporaryDirectory directory_;
   std::unique_ptr<LabelDb> db_ = open_label_db("sqlite:" + directory_.at("l.db")).or_throw();
 };
+
+// What a walk over all current labels finds.
+WatchObservation walked(LabelDb& db, const WatchQuery& q) {
+  const int64_t collection = db.collection(q.collection).or_throw();
+  const int64_t task = db.task(q.task).or_throw();
+  const LabelStats stats = db.stats(collection, task).or_throw();
+  WatchObservation s;
+  if (q.count_missing) s.photos = stats.photos, s.labelled = stats.labelled;
+  const auto counted = db.in_force(task).or_throw();
+  std::optional<int64_t> in_force;
+  for (const VersionInfo& v : db.versions(task).or_throw()) {
+    if (v.content == q.in_force) in_force = v.id;
+  }
+  std::set<int64_t> seen;
+  for (const LabelRow& r :
+       db.query({.collection = collection, .task = task, .limit = 1000}).or_throw().rows) {
+    if (!seen.insert(r.photo).second) continue;  // at another path
+    s.truths += !r.version && r.time > q.trained;
+    s.stale |= r.version && (!in_force || counted != in_force || r.version != in_force);
+    if (!r.version || r.version != in_force || r.time < q.times.earlier || r.time > q.times.now) {
+      continue;
+    }
+    (r.time < q.times.later ? s.earlier : s.later).add(r.class_name, 1, r.score.value_or(0));
+  }
+  s.truths = std::min(s.truths, q.enough);
+  return s;
+}
+
+TEST_F(WatchLabelsTest, AreWhatAWalkOverAllOfThemFindsAfterAnySequenceOfCalls) {
+  const std::vector<std::string> names{"rose", "tulip", "daisy"};
+  const std::vector<int64_t> classes = db_->class_ids(task(), names).or_throw();
+  const int64_t collection = db_->collection(kDefaultCollection).or_throw();
+  Rng rng(5, "looks");
+  int stale = 0, truths = 0, drawn = 0;
+  for (int step = 0; step < 600; ++step) {
+    const int i = static_cast<int>(rng.next_below(12));
+    const std::vector<Digest> one = {sha256("photo " + std::to_string(i))};
+    const int64_t v = version("v" + std::to_string(rng.next_below(3)));
+    const int64_t time = kNow - static_cast<int64_t>(rng.next_below(3 * kWatchHour)) + 600;
+    const auto is_there = [&] { return db_->photos_with(one).or_throw()[0] != 0; };
+    const uint64_t what = rng.next_below(16);
+    if (what == 0) db_->put_in_force(task(), v).or_throw();
+    if (what == 1) (void)db_->undo(v, 1).or_throw();
+    if (what == 2) db_->put_in_trash(one).or_throw();
+    if (what == 3 || what == 4) db_->restore_from_trash(one).or_throw();
+    if (what == 5 && is_there()) {
+      (void)db_->remove_photos(db_->photos_with(one).or_throw()).or_throw();
+    }
+    if (what == 6) {
+      const std::vector<std::string> path = {"a/photo " + std::to_string(i)};
+      db_->remove_paths(collection, path).or_throw();
+    }
+    if (what >= 7) {
+      LabelBatch batch{.task = task(), .source = LabelSource::kHuman};
+      if (what >= 9) batch.source = LabelSource::kModel, batch.version = v;
+      batch.labels.push_back({.photo = photo(i),
+                              .class_id = classes[rng.next_below(3)],
+                              .score = 0.25 * static_cast<double>(rng.next_below(5)),
+                              .time = time});
+      const auto put = db_->put_labels(batch);
+      ASSERT_TRUE(put.ok() || put.status().code() == Code::kCancelled);
+    }
+    const WatchQuery q{.in_force = sha256("v" + std::to_string(rng.next_below(4))),
+                       .trained = kNow - static_cast<int64_t>(rng.next_below(3 * kWatchHour)),
+                       .enough = static_cast<int64_t>(1 + rng.next_below(4)),
+                       .count_missing = rng.next_below(2) == 0,
+                       .times = {kNow - 2 * kWatchHour, kNow - kWatchHour, kNow}};
+    const WatchObservation s = read_labels(*db_, q).or_throw(), expected = walked(*db_, q);
+    SCOPED_TRACE("step " + std::to_string(step));
+    ASSERT_EQ(s.truths, expected.truths);
+    ASSERT_EQ(s.stale, expected.stale);
+    ASSERT_EQ(std::pair(s.photos, s.labelled), std::pair(expected.photos, expected.labelled));
+    for (const auto& [a, b] :
+         {std::pair(&s.later, &expected.later), std::pair(&s.earlier, &expected.earlier)}) {
+      ASSERT_EQ(a->classes, b->classes);
+      ASSERT_EQ(a->photos, b->photos);
+      ASSERT_EQ(a->scores, b->scores);
+    }
+    stale += s.stale, truths += s.truths > 0, drawn += s.later.photos > 0;
+  }
+  EXPECT_GT(std::min({stale, truths, drawn}), 20) << "it says something now and then";
+}
 
 TEST_F(WatchLabelsTest, AnEmptyDatabaseSaysNothing) {
   const WatchObservation s = read();

@@ -17,7 +17,7 @@ constexpr const char* kTruths =
     " WHERE t.task = ? AND t.version IS NULL AND t.current = 1 AND t.source >= 3"
     " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = t.photo AND p.collection = ?)";
 
-struct Candidate {
+struct ReviewCandidate {
   double key;
   Digest digest;
   int64_t photo;
@@ -29,12 +29,12 @@ class Smallest {
  public:
   explicit Smallest(size_t count) : count_(count) {}
 
-  void offer(const Candidate& c) {
+  void offer(const ReviewCandidate& c) {
     heap_.push(c);
     if (heap_.size() > count_) heap_.pop();
   }
-  std::vector<Candidate> take() {
-    std::vector<Candidate> sorted;
+  std::vector<ReviewCandidate> take() {
+    std::vector<ReviewCandidate> sorted;
     for (; !heap_.empty(); heap_.pop()) sorted.push_back(heap_.top());
     std::ranges::reverse(sorted);
     return sorted;
@@ -42,10 +42,12 @@ class Smallest {
 
  private:
   struct Less {
-    bool operator()(const Candidate& a, const Candidate& b) const { return a.order() < b.order(); }
+    bool operator()(const ReviewCandidate& a, const ReviewCandidate& b) const {
+      return a.order() < b.order();
+    }
   };
   size_t count_;
-  std::priority_queue<Candidate, std::vector<Candidate>, Less> heap_;
+  std::priority_queue<ReviewCandidate, std::vector<ReviewCandidate>, Less> heap_;
 };
 
 // As many as `count` leaves room for beside those that were `drawn`. What has been called something
@@ -124,7 +126,7 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
           [&](const SqlRow& r) {
             ++found;
             after = r.integer(0);
-            Candidate c{.key = 0, .digest = digest_from(r.bytes(1)), .photo = after};
+            ReviewCandidate c{.key = 0, .digest = digest_from(r.bytes(1)), .photo = after};
             uint64_t index = 0;
             std::memcpy(&index, c.digest.data(), sizeof index);
             c.key = rng.uniform(index);
@@ -141,16 +143,17 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
           " ORDER BY l.photo LIMIT ?",
           after, task, collection, LabelTables::kPage);
     }
-    std::vector<Candidate> chosen = drawn.take();
+    std::vector<ReviewCandidate> chosen = drawn.take();
     const size_t at_random = chosen.size();
     std::vector<ReviewPhoto> photos =
         photos_with_issues(*tables_, collection, task, std::ssize(chosen), count);
     const size_t issues = photos.size();
-    for (const Candidate& c : uncertain.take()) {
-      if (issues + chosen.size() < n && std::ranges::count(chosen, c.photo, &Candidate::photo) == 0)
+    for (const ReviewCandidate& c : uncertain.take()) {
+      if (issues + chosen.size() < n &&
+          std::ranges::count(chosen, c.photo, &ReviewCandidate::photo) == 0)
         chosen.push_back(c);
     }
-    for (const Candidate& c : chosen) {
+    for (const ReviewCandidate& c : chosen) {
       tables_->rows(
           [&](const SqlRow& r) {
             photos.push_back({.photo = c.photo,

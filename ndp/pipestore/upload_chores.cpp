@@ -9,7 +9,7 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr std::chrono::seconds kGlance{1};
+constexpr std::chrono::seconds kBetweenLooks{1};
 constexpr std::chrono::seconds kBetweenTidying{60};
 constexpr std::chrono::seconds kRetry{10};  // where waiting photos could not be labelled
 constexpr int64_t kWorthCompacting = int64_t{16} << 20;
@@ -116,7 +116,8 @@ void Uploads::chores() {
       log::warn("deleted photos leave traces for now: {}", e.what());
     }
     lock.lock();
-    woken_.wait_for(lock, kGlance, [&] { return stopping_ || !coming_.empty() || unlabelled_; });
+    woken_.wait_for(lock, kBetweenLooks,
+                    [&] { return stopping_ || !coming_.empty() || unlabelled_; });
   }
 }
 

@@ -277,11 +277,12 @@ void PostgresLabels::write_counts(const LabelCountRows& counts) {
       " ON CONFLICT (collection, task, version, seconds, since, class) DO UPDATE SET"
       " labels = c.labels + excluded.labels, scores = c.scores + excluded.scores");
   const auto takes = [](const auto& count) { return count.second.labels <= 0; };
-  if (std::ranges::any_of(counts, takes))
+  if (std::ranges::any_of(counts, takes)) {
     db_.execute(
         "DELETE FROM label_counts c USING new_counts n WHERE c.labels = 0"
         " AND c.collection = n.collection AND c.task = n.task AND c.version = n.version"
         " AND c.seconds = n.seconds AND c.since = n.since AND c.class = n.class");
+  }
   db_.execute("TRUNCATE new_counts");
 }
 

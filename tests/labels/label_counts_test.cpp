@@ -265,11 +265,11 @@ TEST_P(LabelCountsTest, AreSaidWithoutTheLabels) {
 class SqliteSteps {
  public:
   SqliteSteps() {
-    steps_ = 0;
+    so_far = 0;
     sqlite3_auto_extension(reinterpret_cast<void (*)()>(&watch));
   }
   ~SqliteSteps() { sqlite3_cancel_auto_extension(reinterpret_cast<void (*)()>(&watch)); }
-  static int64_t take() { return std::exchange(steps_, 0); }
+  static int64_t take() { return std::exchange(so_far, 0); }
 
  private:
   static int watch(sqlite3* db, char**, const sqlite3_api_routines*) {
@@ -277,16 +277,16 @@ class SqliteSteps {
     return SQLITE_OK;
   }
   static int ended(unsigned, void*, void* statement, void*) {
-    steps_ +=
+    so_far +=
         sqlite3_stmt_status(static_cast<sqlite3_stmt*>(statement), SQLITE_STMTSTATUS_VM_STEP, 1);
     return 0;
   }
-  static inline int64_t steps_ = 0;
+  static inline int64_t so_far = 0;
 };
 
 // Steps to count truths and read a version's last hour, where there are `n` older labels of each.
 std::pair<int64_t, int64_t> steps_beside(int n) {
-  const SqliteSteps steps;
+  const SqliteSteps counting;
   const TemporaryDb file;
   const auto db = file.open();
   const int64_t collection = db->collection("c").or_throw(), task = db->task("t").or_throw();
@@ -303,12 +303,12 @@ std::pair<int64_t, int64_t> steps_beside(int n) {
   }
   (void)db->put_labels(truths).or_throw();
   (void)db->put_labels(made).or_throw();
-  (void)steps.take();
+  (void)SqliteSteps::take();
   EXPECT_EQ(db->count_truths(collection, task, 5000, 1000).or_throw(), 10);
-  const int64_t of_truths = steps.take();
+  const int64_t of_truths = SqliteSteps::take();
   EXPECT_EQ(counted(*db, collection, version, 99'000, 102'600).at("cat").first, 10);
   EXPECT_EQ(db->counts(collection, task).or_throw().labelled, 2 * n + 20);
-  return {of_truths, steps.take()};
+  return {of_truths, SqliteSteps::take()};
 }
 
 TEST(LabelCounts, CostNoMoreBesideManyOlderLabels) {

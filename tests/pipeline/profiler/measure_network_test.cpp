@@ -32,7 +32,7 @@ std::vector<Topology> measured(int ranks, const std::vector<int>& units, const L
 constexpr double kSlack = 2;
 
 // A small message that was late makes the line through it and a large one too flat, a large one too
-// steep: measured again, a few times.
+// steep: measured again until one is undisturbed.
 std::vector<Topology> measured_undisturbed(const LinkModel& link) {
   for (int tries = 1;; ++tries) {
     std::vector<Topology> all = measured(4, {2, 2}, link);
@@ -41,7 +41,7 @@ std::vector<Topology> measured_undisturbed(const LinkModel& link) {
       return l.p2p_bytes_per_s > link.bytes_per_s * 1.1 || most > link.bytes_per_s * 1.2 ||
              least < link.bytes_per_s / kSlack;
     };
-    if (tries == 5 || std::ranges::none_of(all[0].levels, disturbed)) return all;
+    if (tries == 25 || std::ranges::none_of(all[0].levels, disturbed)) return all;
   }
 }
 

@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "framework/core/log.h"
-#include "ndp/s3/s3_fs.h"
-#include "tests/roles/roles_fixture.h"
-#include "tests/s3/s3_server.h"
+#include "tests/roles/s3_roles_fixture.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -15,17 +13,8 @@ using support::S3Call;
 using support::S3Fault;
 using support::S3Server;
 
-class RoleS3 : public testing::RolesTest {
+class RoleS3 : public testing::S3RolesTest {
  protected:
-  void SetUp() override {
-    RolesTest::SetUp();
-    for (int i = 0; i < kPhotos; ++i) {
-      const std::string path =
-          "c" + std::to_string(i % kClasses) + "/" + std::to_string(i) + ".jpg";
-      server_.put("july/" + path, real_fs().read(at("photos/" + path)).or_throw());
-    }
-  }
-
   // A fine-tuning over one store, which ends with it.
   nlohmann::json finetune(TunerDaemon& daemon, Fs& fs, const std::string& photos,
                           const std::string& name, int64_t cache_bytes = 0) {
@@ -74,14 +63,6 @@ class RoleS3 : public testing::RolesTest {
     EXPECT_THAT(said, ::testing::HasSubstr("the photos can be read again"));
   }
   int64_t fetched() const { return server_.count("GET", "/photos/july/"); }
-
-  S3Server server_{"photos"};
-  std::unique_ptr<Fs> fs_ = with_s3(real_fs(), system_clock(), [this] {
-    return Result(
-        S3Settings{.endpoint = server_.endpoint(),
-                   .region = S3Server::kRegion,
-                   .keys = fixed_keys({.access = S3Server::kKey, .secret = S3Server::kSecret})});
-  });
 };
 
 TEST_F(RoleS3, AJobFetchesEachPhotoOnceAndMakesOfItWhatAFolderMakes) {

@@ -6,9 +6,7 @@
 #include "framework/core/log.h"
 #include "ndp/http/http_client.h"
 #include "ndp/photos/upload_path.h"
-#include "ndp/s3/s3_fs.h"
-#include "tests/roles/roles_fixture.h"
-#include "tests/s3/s3_server.h"
+#include "tests/roles/s3_roles_fixture.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -18,17 +16,8 @@ namespace {
 using testing::RunningStore;
 using testing::RunningTuner;
 
-class RoleS3Uploads : public testing::RolesTest {
+class RoleS3Uploads : public testing::S3RolesTest {
  protected:
-  void SetUp() override {
-    RolesTest::SetUp();
-    for (int i = 0; i < kPhotos; ++i) {
-      const std::string path =
-          "c" + std::to_string(i % kClasses) + "/" + std::to_string(i) + ".jpg";
-      server_.put("july/" + path, real_fs().read(at("photos/" + path)).or_throw());
-    }
-  }
-
   PipeStoreConfig far_store() const {
     PipeStoreConfig config = store("far", 0, 1);
     config.photos = "s3://photos/july";
@@ -72,14 +61,6 @@ class RoleS3Uploads : public testing::RolesTest {
       return call.method == "PUT" ? fault : support::S3Fault();
     });
   }
-
-  support::S3Server server_{"photos"};
-  std::unique_ptr<Fs> fs_ = with_s3(real_fs(), system_clock(), [this] {
-    return Result(S3Settings{.endpoint = server_.endpoint(),
-                             .region = support::S3Server::kRegion,
-                             .keys = fixed_keys({.access = support::S3Server::kKey,
-                                                 .secret = support::S3Server::kSecret})});
-  });
 };
 
 TEST_F(RoleS3Uploads, LieThereByTheirDigestAndAreOnePhotoForScansPeopleAndJobs) {

@@ -131,11 +131,15 @@ Result<std::vector<ClassCount>> SqlLabels::class_counts(int64_t collection, int6
           collection, task, version, spans.seconds, spans.since, spans.until);
     }
     std::vector<ClassCount> found;
-    for (auto& [id, c] : classes) {
-      tables_->rows([&](const SqlRow& r) { c.class_name = r.bytes(0); },
-                    "SELECT name FROM classes WHERE task = ? AND id = ?", task, id);
-      found.push_back(std::move(c));
-    }
+    if (classes.empty()) return found;
+    tables_->rows(
+        [&](const SqlRow& r) {
+          const auto counted = classes.find(r.integer(0));
+          if (counted == classes.end()) return;
+          counted->second.class_name = r.bytes(1);
+          found.push_back(std::move(counted->second));
+        },
+        "SELECT id, name FROM classes WHERE task = ? ORDER BY id", task);
     return found;
   });
 }

@@ -1,9 +1,8 @@
 // Photos that people upload to a PipeStore: taken, labelled at once by the version in force of each
 // task, looked at, corrected, deleted. What is answered is durable: the photo under uploads/ in the
 // store's state, or in the S3 that its photos are in, named by its SHA-256, and the label in the
-// log. A photo that was found in the
-// photo directory is an upload that stays where it is: first there is a line for it, then its
-// label.
+// log. A photo that was found in the photo directory is an upload that stays where it is: first
+// there is a line for it, then its label.
 //
 // Thread-safe.
 #pragma once

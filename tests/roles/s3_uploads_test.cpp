@@ -40,7 +40,7 @@ class RoleS3Uploads : public testing::S3RolesTest {
   }
   static std::string drawn(int i) {
     return encode_jpeg(
-        cli::draw_demo_photo(i % kClasses, cli::Look::kDay, static_cast<uint64_t>(1000 + i)));
+        cli::draw_demo_photo(i % kClasses, cli::Look::kDay, 1000 + static_cast<uint64_t>(i)));
   }
   static std::string id_of(int i) { return to_hex(sha256(drawn(i))); }
   static std::string key_of(int i) { return "july/uploads/" + id_of(i) + ".jpg"; }

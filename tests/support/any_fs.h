@@ -27,7 +27,9 @@ struct FsKind {
   std::string lacking = {};
 
   // As ctest lists it.
-  friend void PrintTo(const FsKind& kind, std::ostream* out) { *out << kind.name; }
+  friend std::ostream& operator<<(std::ostream& out, const FsKind& kind) {
+    return out << kind.name;
+  }
 };
 
 class AnyFs : public ::testing::TestWithParam<FsKind> {

@@ -45,6 +45,7 @@ struct CommOp {
   DType wire = DType::kF32;  // or kBF16, kF16: rounded once when sent; all get what was rounded
   int root = 0;              // a rank of the run: of kMessage, who sends it
   int lane = 0;              // of kMessage, below kLanes: those of a lane keep their order
+  bool bulk = false;         // of kMessage: what is not bulk overtakes it (Transport::send_bulk())
   // Of sums and kAllGather, of all ranks in f32: by the library's collective below the transport,
   // whose order of sums is its own; the same on all ranks. Where that collects on a device, `data`
   // lies there, kBroadcast may be native, too, and a rank adds one subtree's sum.

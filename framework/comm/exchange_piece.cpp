@@ -178,7 +178,11 @@ uint64_t ExchangePiece::tag_of(size_t place, Role role) const {
 
 void ExchangePiece::send(size_t to, Role role, std::span<const std::byte> bytes) {
   const int rank = of_.op.group[to];
-  under_way_[of_.transport.send(rank, tag_of(to, role), bytes)] = {rank, role};
+  const uint64_t tag = tag_of(to, role);
+  Transport& transport = of_.transport;
+  const Transport::Request request =
+      of_.op.bulk ? transport.send_bulk(rank, tag, bytes) : transport.send(rank, tag, bytes);
+  under_way_[request] = {rank, role};
 }
 
 void ExchangePiece::receive(size_t from, Role role, std::span<std::byte> into) {

@@ -33,6 +33,9 @@ class LibraryTransport final : public Transport {
   Request send(int to, uint64_t tag, std::span<const std::byte> bytes) override {
     return messages_->send(to, tag, bytes);
   }
+  Request send_bulk(int to, uint64_t tag, std::span<const std::byte> bytes) override {
+    return messages_->send_bulk(to, tag, bytes);
+  }
   Request receive(int from, uint64_t tag, std::span<std::byte> into) override {
     return messages_->receive(from, tag, into);
   }

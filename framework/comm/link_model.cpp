@@ -29,14 +29,13 @@ class LinkedTransport final : public Transport {
   std::string peer(int rank) const override { return inner_->peer(rank); }
 
   Request send(int to, uint64_t tag, std::span<const std::byte> bytes) override {
-    if (to < 0 || to >= ranks() || to == rank()) {
-      throw Error("Transport: rank ", to, " is no peer of rank ", rank(), " of ", ranks());
-    }
-    nanoseconds& free_at = free_at_[static_cast<size_t>(to)];
-    free_at = std::max(free_at, clock_.monotonic()) + transfer(bytes.size());
-    const nanoseconds arrival = free_at + nanoseconds(std::llround(model_.latency_s * 1e9));
-    under_way_[static_cast<size_t>(to)].push_back({++requests_, tag, bytes, arrival});
-    return requests_;
+    check(to);
+    return begin(to, {.request = ++requests_, .tag = tag, .bytes = bytes});
+  }
+
+  Request send_bulk(int to, uint64_t tag, std::span<const std::byte> bytes) override {
+    check(to);
+    return begin(to, {.request = ++requests_, .tag = tag, .bytes = bytes, .bulk = true});
   }
 
   Request receive(int from, uint64_t tag, std::span<std::byte> into) override {
@@ -73,8 +72,36 @@ class LinkedTransport final : public Transport {
     Request request;
     uint64_t tag;
     std::span<const std::byte> bytes;
-    nanoseconds arrival;
+    bool bulk = false;
+    nanoseconds begins{0}, arrival{0};
   };
+
+  void check(int to) const {
+    if (to < 0 || to >= ranks() || to == rank()) {
+      throw Error("Transport: rank ", to, " is no peer of rank ", rank(), " of ", ranks());
+    }
+  }
+
+  // Behind all that has to come before it; what it overtakes is later by as much as it takes.
+  Request begin(int to, Message m) {
+    const nanoseconds now = clock_.monotonic(), takes = transfer(m.bytes.size());
+    nanoseconds& free_at = free_at_[static_cast<size_t>(to)];
+    auto& messages = under_way_[static_cast<size_t>(to)];
+    auto next = messages.end();
+    if (!m.bulk) {
+      next = std::ranges::find_if(
+          messages, [&](const Message& other) { return other.bulk && other.begins > now; });
+    }
+    m.begins = next == messages.end() ? std::max(free_at, now) : next->begins;
+    m.arrival = m.begins + takes + nanoseconds(std::llround(model_.latency_s * 1e9));
+    for (auto later = next; later != messages.end(); ++later) {
+      later->begins += takes;
+      later->arrival += takes;
+    }
+    free_at = std::max(free_at, now) + takes;
+    messages.insert(next, m);
+    return m.request;
+  }
 
   void drop_under_way() {
     for (auto& messages : under_way_) {

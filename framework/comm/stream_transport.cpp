@@ -28,7 +28,12 @@ class StreamTransport final : public Transport {
   int rank() const override { return rank_; }
   int ranks() const override { return static_cast<int>(peers_.size()); }
   std::string peer(int rank) const override { return peers_[static_cast<size_t>(rank)].name; }
-  Request send(int to, uint64_t tag, std::span<const std::byte> bytes) override;
+  Request send(int to, uint64_t tag, std::span<const std::byte> bytes) override {
+    return enqueue(to, {.tag = tag, .bytes = bytes});
+  }
+  Request send_bulk(int to, uint64_t tag, std::span<const std::byte> bytes) override {
+    return enqueue(to, {.tag = tag, .bytes = bytes, .bulk = true});
+  }
   Request receive(int from, uint64_t tag, std::span<std::byte> into) override;
   void poll(std::vector<Done>& done, nanoseconds patience) override;
   void wake() override;
@@ -38,10 +43,11 @@ class StreamTransport final : public Transport {
 
  private:
   struct Outgoing {
-    Request request;
-    uint32_t generation;
-    uint64_t tag;
-    std::span<const std::byte> bytes;
+    Request request = 0;
+    uint32_t generation = 0;
+    uint64_t tag = 0;
+    std::span<const std::byte> bytes = {};
+    bool bulk = false;
     size_t sent = 0;
   };
   struct Peer {
@@ -59,6 +65,7 @@ class StreamTransport final : public Transport {
   };
 
   Peer& other(int rank);
+  Request enqueue(int to, Outgoing message);
 
   void read(Peer& peer);
   bool take(Peer& peer, const FrameReader::Frame& frame);  // under the mutex; false: the last one
@@ -126,17 +133,24 @@ StreamTransport::Peer& StreamTransport::other(int rank) {
   return peers_[static_cast<size_t>(rank)];
 }
 
-Transport::Request StreamTransport::send(int to, uint64_t tag, std::span<const std::byte> bytes) {
+Transport::Request StreamTransport::enqueue(int to, Outgoing message) {
   Peer& peer = other(to);
   const std::lock_guard lock(mutex_);
-  const Request request = ++requests_;
+  message.request = ++requests_;
+  message.generation = generation_;
   if (!peer.ended.ok()) {
-    done_.push_back({request, peer.ended});
-  } else {
-    peer.out.push_back({request, generation_, tag, bytes});
-    peer.work.notify_one();
+    done_.push_back({message.request, peer.ended});
+    return message.request;
   }
-  return request;
+  auto before = peer.out.end();
+  if (!message.bulk) {
+    before = std::ranges::find_if(peer.out, [&](const Outgoing& o) {
+      return o.bulk && o.sent == 0 && o.request != peer.writing;
+    });
+  }
+  peer.out.insert(before, message);
+  peer.work.notify_one();
+  return message.request;
 }
 
 Transport::Request StreamTransport::receive(int from, uint64_t tag, std::span<std::byte> into) {

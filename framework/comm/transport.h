@@ -54,6 +54,11 @@ class Transport {
   // The bytes stay where they are, untouched, until the request is done. A sent message need not
   // have arrived by then. Throws Error where the peer is no other rank.
   virtual Request send(int to, uint64_t tag, std::span<const std::byte> bytes) = 0;
+  // The same of what may be late: each later send() overtakes it unless it has begun to leave.
+  // Where a transport cannot tell, it is send().
+  virtual Request send_bulk(int to, uint64_t tag, std::span<const std::byte> bytes) {
+    return send(to, tag, bytes);
+  }
   virtual Request receive(int from, uint64_t tag, std::span<std::byte> into) = 0;
   // Whether there is such a library; memory and TCP have none.
   virtual bool has_collectives() const { return false; }

@@ -155,6 +155,9 @@ class SocketStream final : public Stream {
       : socket_(std::move(socket)), peer_(std::move(peer)) {
     const int on = 1;  // a unix socket has no such option, and needs none
     ::setsockopt(socket_.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    // What the system has taken nothing overtakes: no more than the line needs to stay busy.
+    const int unsent = 128 << 10;
+    ::setsockopt(socket_.fd(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
   }
 
   Result<size_t> read(std::span<std::byte> to, milliseconds timeout) override {

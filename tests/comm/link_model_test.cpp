@@ -28,11 +28,12 @@ class Links : public ::testing::Test {
 
   void send(int from, int to, size_t bytes) {
     at(from).send(to, 1, std::span(sent_).first(bytes));
-    const auto request = at(to).receive(from, 1, std::span(received_).first(bytes));
-    places_[{to, request}] = arrivals_.size();
-    arrivals_.push_back(-1ms);
+    expect(from, to, 1, bytes);
   }
-
+  void send_bulk(int from, int to, size_t bytes) {
+    at(from).send_bulk(to, 2, std::span(sent_).first(bytes));
+    expect(from, to, 2, bytes);
+  }
   // When what was sent so far came, in the order of send().
   std::vector<nanoseconds> arrivals() {
     for (int step = 0; step < 100; ++step) {
@@ -46,6 +47,12 @@ class Links : public ::testing::Test {
   ManualClock clock_;
 
  private:
+  void expect(int from, int to, uint64_t tag, size_t bytes) {
+    const auto request = at(to).receive(from, tag, std::span(received_).first(bytes));
+    places_[{to, request}] = arrivals_.size();
+    arrivals_.push_back(-1ms);
+  }
+
   void poll(int rank) {
     std::vector<Transport::Done> done;
     at(rank).poll(done, 0ns);
@@ -80,6 +87,16 @@ TEST_F(Links, DirectionsAndPairsDoNot) {
   send(0, 2, 10'000);
   send(2, 1, 5'000);
   EXPECT_THAT(arrivals(), ElementsAre(40ms, 30ms, 20ms, 15ms));
+}
+
+TEST_F(Links, WhatIsUrgentOvertakesBulkThatHasNotBegunToLeave) {
+  send_bulk(0, 1, 10'000);  // leaves at once
+  clock_.advance(5ms);
+  send_bulk(0, 1, 20'000);
+  send_bulk(0, 1, 10'000);
+  send(0, 1, 3'000);
+  send(0, 1, 2'000);
+  EXPECT_THAT(arrivals(), ElementsAre(20ms, 45ms, 55ms, 23ms, 25ms));
 }
 
 TEST_F(Links, ALinkThatHasBeenIdleIsFree) {

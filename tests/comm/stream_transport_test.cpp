@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <latch>
 #include <map>
+#include <mutex>
 
 #include "framework/comm/frame.h"
 #include "tests/comm/rank_threads.h"
@@ -104,6 +106,54 @@ TEST_F(Streams, WhoLeavesSaysSoAndIsNotMissed) {
   rank0.reset();
   FrameReader frames(*peer, 10s);
   EXPECT_EQ(frames.next().or_throw().header.kind, FrameHeader::Kind::kBye);
+}
+
+// Takes nothing before the gate is open.
+class GatedStream final : public Stream {
+ public:
+  struct Gate {
+    std::latch asked{1}, open{1};
+  };
+  GatedStream(std::unique_ptr<Stream> inner, Gate& gate) : inner_(std::move(inner)), gate_(gate) {}
+
+  Result<size_t> read(std::span<std::byte> to, std::chrono::milliseconds timeout) override {
+    return inner_->read(to, timeout);
+  }
+  Status write(std::span<const std::byte> bytes) override {
+    std::call_once(once_, [&] { gate_.asked.count_down(); });
+    gate_.open.wait();
+    return inner_->write(bytes);
+  }
+  void close() override { inner_->close(); }
+  std::string peer() const override { return inner_->peer(); }
+
+ private:
+  const std::unique_ptr<Stream> inner_;
+  Gate& gate_;
+  std::once_flag once_;
+};
+
+TEST(StreamTransport, WhatIsUrgentOvertakesBulkThatHasNotBegunToLeave) {
+  MemoryNet net;
+  const auto listener = net.listen("rank:1").or_throw();
+  GatedStream::Gate gate;
+  std::vector<std::unique_ptr<Stream>> streams(2);
+  streams[1] = std::make_unique<GatedStream>(net.dial("rank:1").or_throw(), gate);
+  const auto peer = listener->accept(0ms).or_throw();
+  const auto rank0 = stream_transport(0, std::move(streams), {});
+
+  const std::vector<std::byte> bytes(kMostFrameBytes + 1);  // two frames
+  rank0->send_bulk(1, 10, bytes);
+  gate.asked.wait();
+  rank0->send_bulk(1, 20, std::span(bytes).first(3));
+  rank0->send(1, 30, std::span(bytes).first(3));
+  rank0->send_bulk(1, 40, std::span(bytes).first(3));
+  rank0->send(1, 50, std::span(bytes).first(3));
+  gate.open.count_down();
+  FrameReader frames(*peer, 10s);
+  std::vector<uint64_t> tags;
+  while (tags.size() < 6) tags.push_back(frames.next().or_throw().header.tag);
+  EXPECT_THAT(tags, ::testing::ElementsAre(10, 10, 30, 50, 20, 40));
 }
 
 class ImpatientStreams : public Streams {

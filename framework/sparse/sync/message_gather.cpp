@@ -94,6 +94,7 @@ void MessageGather::begin_piece(int from, int to, std::span<float> piece, Pieces
   kept.words = piece;
   CommOp op = message(from, to, piece, lane);
   op.ended = &kept.done;
+  op.bulk = true;
   kept.op = begin(std::move(op));
 }
 

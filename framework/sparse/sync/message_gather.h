@@ -1,5 +1,6 @@
 // Bytes of each site to all others, by messages: apart from collectives, which stand in one line,
-// and in pieces, so that what is urgent waits for one of them at most.
+// and in pieces that give way to all else (CommOp::bulk), so that what is urgent waits for the one
+// that leaves just then, and for what the system's socket has taken.
 #pragma once
 
 #include <deque>

@@ -3,6 +3,7 @@
 #include "cli/args.h"
 #include "ndp/s3/machine_keys.h"
 #include "ndp/s3/s3_fs.h"
+#include "ndp/s3/web_identity.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -10,7 +11,8 @@ using namespace ndp;
 std::unique_ptr<Fs> photo_fs(Context& context) {
   return with_s3(context.fs(), context.clock(), [&fs = context.fs(), &clock = context.clock()] {
     const Environment environment = process_environment();
-    return s3_settings(fs, environment, machine_keys(fs, environment, clock));
+    return s3_settings(fs, environment, machine_keys(fs, environment, clock),
+                       web_identity_keys(fs, environment, clock));
   });
 }
 

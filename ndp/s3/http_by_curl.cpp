@@ -79,7 +79,7 @@ void describe(CURL* curl, const CurlRequest& request) {
     curl_easy_setopt(curl, CURLOPT_USERPWD, request.keys.c_str());
   }
   if (request.method == "HEAD") curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
-  if (request.method == "PUT") {
+  if (request.method == "PUT" || request.method == "POST") {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
                      static_cast<curl_off_t>(request.body.size()));
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.data() ? request.body.data() : "");

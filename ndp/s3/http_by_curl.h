@@ -13,7 +13,7 @@
 namespace ndtrain::ndp {
 
 struct CurlRequest {
-  std::string method = "GET", url;        // encoded; a method is GET, HEAD, PUT or DELETE
+  std::string method = "GET", url;        // encoded; a method is GET, HEAD, PUT, POST or DELETE
   std::vector<std::string> headers = {};  // "name: value"
   std::string_view body = {};
   size_t most = 0;             // bytes of the answer's body

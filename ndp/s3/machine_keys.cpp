@@ -23,14 +23,6 @@ constexpr const char* kMetadataService = "http://169.254.169.254";
 constexpr const char* kContainerAgent = "http://169.254.170.2";
 constexpr const char* kRoles = "/latest/meta-data/iam/security-credentials/";
 
-// "2026-11-29T01:02:03Z".
-std::optional<int64_t> time_of(std::string text) {
-  if (text.size() != 20 || text[10] != 'T' || text.back() != 'Z') return std::nullopt;
-  text[10] = ' ';
-  text.pop_back();
-  return from_utc_text(text + " UTC");
-}
-
 Result<std::string> fetch(CurlConnections& connections, CurlRequest request) {
   const std::string what = request.method + " " + printable(request.url, 256);
   request.most = kAnswer;
@@ -84,21 +76,8 @@ std::optional<Agent> agent_of(const Environment& environment) {
   return agent;
 }
 
-// Whoever is on the way could read keys that come over plain HTTP: https, or no way at all.
-bool may_be_asked(const std::string& url) {
-  if (url.starts_with("https://")) return true;
-  for (const char* host :
-       {"127.0.0.1", "localhost", "[::1]", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"}) {
-    const std::string begin = std::string("http://") + host;
-    if (!url.starts_with(begin)) continue;
-    const char next = url.size() == begin.size() ? '/' : url[begin.size()];
-    if (next == '/' || next == ':' || next == '?') return true;
-  }
-  return false;
-}
-
 Result<S3Keys> ask_agent(CurlConnections& connections, Fs& fs, const Agent& agent) {
-  if (!may_be_asked(agent.url)) {
+  if (!is_private_way(agent.url)) {
     return Status(Code::kUnsupported, "AWS_CONTAINER_CREDENTIALS_FULL_URI " +
                                           printable(agent.url, 256) +
                                           ": https:// is expected, or this machine");
@@ -121,6 +100,27 @@ Result<S3Keys> ask_agent(CurlConnections& connections, Fs& fs, const Agent& agen
 
 }  // namespace
 
+std::optional<int64_t> time_of_keys(std::string text) {
+  const size_t dot = text.find('.');
+  if (dot != std::string::npos && text.ends_with('Z')) text.replace(dot, std::string::npos, "Z");
+  if (text.size() != 20 || text[10] != 'T' || text.back() != 'Z') return std::nullopt;
+  text[10] = ' ';
+  text.pop_back();
+  return from_utc_text(text + " UTC");
+}
+
+bool is_private_way(const std::string& url) {
+  if (url.starts_with("https://")) return true;
+  for (const char* host :
+       {"127.0.0.1", "localhost", "[::1]", "169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"}) {
+    const std::string begin = std::string("http://") + host;
+    if (!url.starts_with(begin)) continue;
+    const char next = url.size() == begin.size() ? '/' : url[begin.size()];
+    if (next == '/' || next == ':' || next == '?') return true;
+  }
+  return false;
+}
+
 Result<S3Keys> parse_machine_keys(std::string_view json) {
   const Result<Json> parsed = read_json(json, static_cast<int64_t>(kAnswer));
   const auto text = [&](const char* name) -> std::string {
@@ -131,14 +131,15 @@ Result<S3Keys> parse_machine_keys(std::string_view json) {
   S3Keys keys{.access = text("AccessKeyId"),
               .secret = text("SecretAccessKey"),
               .token = text("Token"),
-              .expires = time_of(text("Expiration"))};
+              .expires = time_of_keys(text("Expiration"))};
   if (!keys.access.empty() && !keys.secret.empty()) return keys;
   const std::string why = text("Message").empty() ? text("Code") : text("Message");
   return Status(Code::kCorrupt,
                 "the answer has no keys" + (why.empty() ? why : ": " + printable(why, 256)));
 }
 
-MachineKeys::MachineKeys(Ask ask, Clock& clock) : ask_(std::move(ask)), clock_(clock) {}
+MachineKeys::MachineKeys(Ask ask, Clock& clock, std::string failure)
+    : ask_(std::move(ask)), failure_(std::move(failure)), clock_(clock) {}
 
 Result<S3Keys> MachineKeys::keys() {
   const std::lock_guard guard(mutex_);
@@ -152,7 +153,7 @@ Result<S3Keys> MachineKeys::keys() {
     return *last_;
   }
   if (!last_ || now >= last_->expires.value_or(0)) {
-    return Status(given.status().code(), "the machine gives no keys: " + given.status().message());
+    return Status(given.status().code(), failure_ + ": " + given.status().message());
   }
   next_ = now + kBetween;
   return *last_;

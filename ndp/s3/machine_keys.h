@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "framework/core/clock.h"
@@ -19,20 +20,27 @@
 
 namespace ndtrain::ndp {
 
+// When keys end, "2026-11-29T01:02:03Z" or with a fraction of a second: Unix seconds.
+std::optional<int64_t> time_of_keys(std::string text);
+// Whether nobody on the way can read what is sent: by https, or to this machine.
+bool is_private_way(const std::string& url);
+
 // What an agent or the metadata service answers. kCorrupt: it has no keys.
 Result<S3Keys> parse_machine_keys(std::string_view json);
 
-// They are asked for when first they are wanted, and from five minutes before they expire on once a
-// minute, while the old ones serve. Thread-safe.
+// Keys that end: they are asked for when first they are wanted, and from five minutes before they
+// expire on once a minute, while the old ones serve. Thread-safe.
 class MachineKeys final : public S3KeySource {
  public:
   using Ask = std::function<Result<S3Keys>()>;  // by one thread at a time
-  MachineKeys(Ask ask, Clock& clock);
+  // `failure` begins what is said where there are none.
+  MachineKeys(Ask ask, Clock& clock, std::string failure = "the machine gives no keys");
 
   Result<S3Keys> keys() override;
 
  private:
   const Ask ask_;
+  const std::string failure_;
   Clock& clock_;
   std::mutex mutex_;  // of what follows
   std::optional<S3Keys> last_;

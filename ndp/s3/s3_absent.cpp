@@ -3,6 +3,7 @@
 #include "ndp/s3/machine_keys.h"
 #include "ndp/s3/routed_fs.h"
 #include "ndp/s3/s3_fs.h"
+#include "ndp/s3/web_identity.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -33,6 +34,8 @@ S3Build s3_build() {
 }
 
 std::shared_ptr<S3KeySource> machine_keys(Fs&, const Environment&, Clock&) { return nullptr; }
+
+std::shared_ptr<S3KeySource> web_identity_keys(Fs&, const Environment&, Clock&) { return nullptr; }
 
 std::unique_ptr<Fs> with_s3(Fs& others, Clock&, const std::function<Result<S3Settings>()>&) {
   return std::make_unique<NoS3Fs>(others);

@@ -44,7 +44,7 @@ S3Connections::S3Connections(S3Settings settings) : settings_(std::move(settings
 
 Result<CurlAnswer> S3Connections::send(const S3Request& request) {
   const Result<S3Keys> keys = settings_.keys->keys();
-  if (!keys.ok()) return keys.status();
+  if (!keys.ok()) return Status(Code::kIo, keys.status().message());  // later there may be some
   CurlRequest sent{.method = request.method,
                    .url = url_of(settings_, request),
                    .headers = request.headers,

@@ -50,7 +50,8 @@ class FixedKeys final : public S3KeySource {
 
 constexpr const char* kRemedy =
     "; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a credentials file with "
-    "AWS_SHARED_CREDENTIALS_FILE and its section with AWS_PROFILE";
+    "AWS_SHARED_CREDENTIALS_FILE and its section with AWS_PROFILE, or a service account's token "
+    "with AWS_WEB_IDENTITY_TOKEN_FILE and its role with AWS_ROLE_ARN";
 
 // Of the environment alone; none where it has none.
 Result<std::optional<S3Keys>> keys_of_environment(const Environment& environment) {
@@ -86,10 +87,16 @@ Result<S3Keys> keys_of_file(Fs& fs, const Environment& environment) {
 }
 
 Result<std::shared_ptr<S3KeySource>> find_keys(Fs& fs, const Environment& environment,
-                                               std::shared_ptr<S3KeySource> machine) {
+                                               std::shared_ptr<S3KeySource> machine,
+                                               std::shared_ptr<S3KeySource> identity) {
   Result<std::optional<S3Keys>> set = keys_of_environment(environment);
   if (!set.ok()) return set.status();
   if (*set) return fixed_keys(std::move(**set));
+  if (identity) {
+    const Result<S3Keys> given = identity->keys();
+    if (given.ok()) return identity;
+    return Status(Code::kUnsupported, "no keys for S3: " + given.status().message());
+  }
   Result<S3Keys> kept = keys_of_file(fs, environment);
   if (kept.ok()) return fixed_keys(std::move(*kept));
   if (kept.status().code() != Code::kNotFound) {
@@ -135,14 +142,15 @@ std::shared_ptr<S3KeySource> fixed_keys(S3Keys keys) {
   return std::make_shared<FixedKeys>(std::move(keys));
 }
 
+std::string s3_region(const Environment& environment) {
+  return environment("AWS_REGION")
+      .value_or(environment("AWS_DEFAULT_REGION").value_or("us-east-1"));
+}
+
 Result<S3Settings> s3_settings(Fs& fs, const Environment& environment,
-                               std::shared_ptr<S3KeySource> machine) {
-  S3Settings s;
-  if (const auto region = environment("AWS_REGION")) {
-    s.region = *region;
-  } else if (const auto other = environment("AWS_DEFAULT_REGION")) {
-    s.region = *other;
-  }
+                               std::shared_ptr<S3KeySource> machine,
+                               std::shared_ptr<S3KeySource> identity) {
+  S3Settings s{.endpoint = "", .region = s3_region(environment)};
   s.endpoint = environment("AWS_ENDPOINT_URL_S3")
                    .value_or(environment("AWS_ENDPOINT_URL")
                                  .value_or("https://s3." + s.region + ".amazonaws.com"));
@@ -151,7 +159,8 @@ Result<S3Settings> s3_settings(Fs& fs, const Environment& environment,
     return Status(Code::kUnsupported, "AWS_ENDPOINT_URL " + printable(s.endpoint, 256) +
                                           ": http://HOST:PORT or https://HOST is expected");
   }
-  Result<std::shared_ptr<S3KeySource>> keys = find_keys(fs, environment, std::move(machine));
+  Result<std::shared_ptr<S3KeySource>> keys =
+      find_keys(fs, environment, std::move(machine), std::move(identity));
   if (!keys.ok()) return keys.status();
   s.keys = std::move(*keys);
   return s;

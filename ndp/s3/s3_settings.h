@@ -47,13 +47,18 @@ struct S3Settings {
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 Environment process_environment();
 
-// AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (else Amazon's own for the region), AWS_REGION or
-// AWS_DEFAULT_REGION, and keys from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
-// AWS_SESSION_TOKEN; without those from the section AWS_PROFILE ("default") of
-// AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials); without that file those that `machine` has
-// (machine_keys.h), which may be null and is asked here once, so that who has none hears it now.
-// Says what to set where something is missing.
+// AWS_REGION or AWS_DEFAULT_REGION; "us-east-1" without.
+std::string s3_region(const Environment& environment);
+
+// AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (else Amazon's own for the region), the
+// region, and keys from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and
+// AWS_SESSION_TOKEN; without those the ones that `identity` has (web_identity.h), unless it is
+// null; then from the section AWS_PROFILE ("default") of AWS_SHARED_CREDENTIALS_FILE
+// (~/.aws/credentials); without that file those that `machine` has (machine_keys.h), which may be
+// null. Both are asked here once, so that who has none hears it now. Says what to set where
+// something is missing.
 Result<S3Settings> s3_settings(Fs& fs, const Environment& environment,
-                               std::shared_ptr<S3KeySource> machine);
+                               std::shared_ptr<S3KeySource> machine,
+                               std::shared_ptr<S3KeySource> identity = nullptr);
 
 }  // namespace ndtrain::ndp

@@ -22,7 +22,8 @@ struct S3Object {
   std::string key;
   int64_t size = 0;
   int64_t mtime_ns = 0;
-  std::string etag;  // with its quotes; another one for other bytes
+  std::string etag;          // with its quotes; another one for other bytes
+  std::string version = {};  // "" in a bucket without versions, and in a listing
 };
 
 // One page of what is directly below a prefix, where '/' parts the keys.
@@ -50,9 +51,11 @@ class S3Client {
                       int most = 1000);
   Result<S3Object> head(const std::string& bucket, const std::string& key);
   // At most `length` (> 0) bytes from `offset`. With an `etag`, of the object that has it alone:
-  // kIo once it is another.
+  // once another is there, of `version`, where that is known and still kept, else kIo. One that was
+  // deleted since is kNotFound, whatever versions of it are kept.
   Result<S3Bytes> get(const std::string& bucket, const std::string& key, int64_t offset,
-                      int64_t length, const std::string& etag = "");
+                      int64_t length, const std::string& etag = "",
+                      const std::string& version = "");
   // An object where there is none yet, sent with its SHA-256, against which the server checks it.
   // One that is there already, with the same bytes, is as good; with others, it is kExists.
   // kUnsupported: these keys, or this server, write nothing there. kUnavailable: later it may; no

@@ -4,6 +4,7 @@
 #include <pugixml.hpp>
 
 #include "framework/core/text.h"
+#include "ndp/s3/http_date.h"
 #include "ndp/s3/s3_client.h"
 
 namespace ndtrain::ndp {
@@ -42,7 +43,7 @@ int64_t nanoseconds_of(const char* text) {
       fraction += (*rest - '0') * unit;
     }
   }
-  return int64_t{timegm(&t)} * 1'000'000'000 + fraction;
+  return to_nanoseconds(timegm(&t)) + fraction;
 }
 
 Status broken(const std::string& what) {

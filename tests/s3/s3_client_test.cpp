@@ -103,12 +103,56 @@ TEST_F(S3ClientTest, ALongListingGoesOn) {
 
 TEST_F(S3ClientTest, BusyServersAreAskedAgainNotBeforeTheySay) {
   server_.put("a", "bytes");
-  go_wrong(2, {.kind = Kind::kStatus, .status = 503, .code = "SlowDown", .retry_after = 7});
+  go_wrong(2, {.kind = Kind::kStatus, .status = 503, .code = "SlowDown", .retry_after = "7"});
   EXPECT_EQ(client_.get("photos", "a", 0, 10).or_throw().bytes, "bytes");
   EXPECT_GE(waited(), 14);
   EXPECT_LT(waited(), 14.4);  // and at most 0.1 and 0.2 s of its own
   go_wrong(1, {.kind = Kind::kStatus, .status = 429, .code = "TooManyRequests"});
   EXPECT_EQ(client_.get("photos", "a", 0, 10).or_throw().bytes, "bytes");
+}
+
+TEST_F(S3ClientTest, TheyMayNameATimeToWaitFor) {
+  server_.put("a", "bytes");
+  const std::string date = "\r\nDate: Sun, 29 Nov 2026 01:02:03 GMT";
+  for (const char* until : {"Sun, 29 Nov 2026 01:02:13 GMT", "Sunday, 29-Nov-26 01:02:13 GMT",
+                            "Sun Nov 29 01:02:13 2026"}) {
+    const double before = waited();
+    go_wrong(1, {.kind = Kind::kStatus, .retry_after = until + date});
+    EXPECT_EQ(client_.get("photos", "a", 0, 10).or_throw().bytes, "bytes");
+    EXPECT_GE(waited() - before, 10) << until;
+    EXPECT_LT(waited() - before, 10.1) << until;
+  }
+  const double before = waited();
+  for (const std::string& past_or_none :
+       {"Sun, 29 Nov 2026 01:02:02 GMT" + date, std::string("soon"), std::string("-5")}) {
+    go_wrong(1, {.kind = Kind::kStatus, .retry_after = past_or_none});
+    EXPECT_EQ(client_.get("photos", "a", 0, 10).or_throw().bytes, "bytes");
+  }
+  EXPECT_LT(waited() - before, 0.3);
+  go_wrong(1, {.kind = Kind::kStatus, .retry_after = "Sun, 06 Nov 2044 08:49:37 GMT"});
+  EXPECT_EQ(client_.get("photos", "a", 0, 10).or_throw().bytes, "bytes");
+  EXPECT_LT(waited() - before, 301);
+}
+
+TEST_F(S3ClientTest, ABrokenObjectIsAskedForOnceMoreAndThenOnce) {
+  server_.put("a", "bytes");
+  bool broken = true;
+  server_.set_fault([&](const S3Call& call) {
+    return broken && call.path == "/photos/a"
+               ? S3Fault{.kind = Kind::kStatus, .status = 500, .code = "InternalError"}
+               : S3Fault();
+  });
+  const auto asked = [&](Code expected) {
+    server_.forget_calls();
+    EXPECT_EQ(client_.get("photos", "a", 0, 10).status().code(), expected);
+    return server_.count("GET", "/photos/a");
+  };
+  EXPECT_EQ(asked(Code::kIo), kS3Attempts + 1);
+  EXPECT_EQ(asked(Code::kIo), 1);
+  broken = false;
+  EXPECT_EQ(asked(Code::kOk), 1);
+  broken = true;
+  EXPECT_EQ(asked(Code::kIo), kS3Attempts + 1);
 }
 
 TEST_F(S3ClientTest, ItGivesUpAfterSomeAttempts) {
@@ -140,7 +184,8 @@ TEST_F(S3ClientTest, ErrorsSayWhatHelps) {
                  ? S3Fault{.kind = Kind::kStatus, .status = status, .code = code}
                  : S3Fault();
     });
-    const Status s = client_.get("photos", "a", 0, 10).status();
+    S3Client client(settings_for(server_), clock_, 1);
+    const Status s = client.get("photos", "a", 0, 10).status();
     EXPECT_EQ(s.code(), Code::kIo);
     EXPECT_EQ(server_.count("GET", "/photos/a"), 2) << code;  // again, since its bucket is listed
     return s.message();
@@ -230,7 +275,7 @@ TEST_F(S3ClientTest, WhatIsDamagedBusyOrUnansweredOnItsWayIsSentAgain) {
 }
 
 TEST_F(S3ClientTest, WhoAddsAnObjectIsNotKeptWaiting) {
-  go_wrong(1000, {.kind = Kind::kStatus, .status = 503, .code = "SlowDown", .retry_after = 8});
+  go_wrong(1000, {.kind = Kind::kStatus, .status = 503, .code = "SlowDown", .retry_after = "8"});
   EXPECT_EQ(client_.add("photos", "a", "bytes", "image/jpeg").code(), Code::kUnavailable);
   EXPECT_EQ(server_.count("PUT"), 3);
   EXPECT_GE(waited(), 16);

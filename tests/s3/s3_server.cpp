@@ -164,13 +164,13 @@ void S3Server::talk(int connection) {
     if (fault.kind == S3Fault::Kind::kDamagedRequest && !call->body.empty()) call->body[0] ^= 1;
     const bool cut = fault.kind == S3Fault::Kind::kCutBody;
     if (fault.kind == S3Fault::Kind::kStatus) {
-      send_reply(connection, *call,
-                 {.status = fault.status,
-                  .body = error_xml(fault.code),
-                  .headers = fault.retry_after < 0
-                                 ? ""
-                                 : "Retry-After: " + std::to_string(fault.retry_after) + "\r\n"},
-                 false);
+      send_reply(
+          connection, *call,
+          {.status = fault.status,
+           .body = error_xml(fault.code),
+           .headers =
+               fault.retry_after.empty() ? "" : "Retry-After: " + fault.retry_after + "\r\n"},
+          false);
     } else {
       const Reply reply = answer(*call);
       if (fault.kind == S3Fault::Kind::kLostAnswer) break;
@@ -244,16 +244,49 @@ S3Server::Reply S3Server::answer(const S3Call& call) {
   if (key.empty()) return list(call);
   if (call.method == "PUT") {
     if (const Reply refusal = refusal_of(call, key); refusal.status != 200) return refusal;
-    objects_[key] = call.body;
-    return {.headers = "ETag: " + etag_of(call.body) + "\r\n"};
+    const std::string version = put_now(key, call.body);
+    return {.headers = "ETag: " + etag_of(call.body) + "\r\n" + version};
   }
+  if (!fields_of(call.query)["versionId"].empty()) return answer_version(call, key);
   const auto found = objects_.find(key);
   if (call.method == "DELETE") {
     if (found != objects_.end()) objects_.erase(found);
-    return {.status = 204};
+    if (keeps_versions_) versions_[key].push_back({"v" + std::to_string(++ids_), std::nullopt});
+    return {.status = 204, .headers = version_header(key)};
   }
-  if (found == objects_.end()) return {.status = 404, .body = error_xml("NoSuchKey")};
-  return get(call, found->second);
+  if (found == objects_.end()) {
+    const std::string version = version_header(key);
+    return {.status = 404,
+            .body = error_xml("NoSuchKey"),
+            .headers = version.empty() ? "" : version + "x-amz-delete-marker: true\r\n"};
+  }
+  Reply reply = get(call, found->second);
+  reply.headers += version_header(key);
+  return reply;
+}
+
+S3Server::Reply S3Server::answer_version(const S3Call& call, const std::string& key) {
+  const std::string id = fields_of(call.query)["versionId"];
+  for (const Version& v : versions_[key]) {
+    if (v.id != id || call.method != "GET") continue;
+    if (!v.bytes) return {.status = 405, .body = error_xml("MethodNotAllowed")};
+    Reply reply = get(call, *v.bytes);
+    reply.headers += "x-amz-version-id: " + id + "\r\n";
+    return reply;
+  }
+  return {.status = 404, .body = error_xml("NoSuchVersion")};
+}
+
+std::string S3Server::version_header(const std::string& key) const {
+  const auto found = versions_.find(key);
+  if (found == versions_.end()) return "";
+  return "x-amz-version-id: " + found->second.back().id + "\r\n";
+}
+
+std::string S3Server::put_now(const std::string& key, std::string bytes) {
+  if (keeps_versions_) versions_[key].push_back({"v" + std::to_string(++ids_), bytes});
+  objects_[key] = std::move(bytes);
+  return version_header(key);
 }
 
 S3Server::Reply S3Server::refusal_of(const S3Call& put, const std::string& key) const {
@@ -277,7 +310,7 @@ S3Server::Reply S3Server::get(const S3Call& call, const std::string& bytes) {
     return reply;
   }
   const auto match = call.headers.find("if-match");
-  if (match != call.headers.end() && match->second != etag_of(bytes)) {
+  if (knows_matches_ && match != call.headers.end() && match->second != etag_of(bytes)) {
     return {.status = 412, .body = error_xml("PreconditionFailed")};
   }
   const auto range = call.headers.find("range");
@@ -337,7 +370,7 @@ S3Server::Reply S3Server::list(const S3Call& call) {
 
 void S3Server::put(const std::string& key, std::string bytes) {
   const std::lock_guard guard(mutex_);
-  objects_[key] = std::move(bytes);
+  (void)put_now(key, std::move(bytes));
 }
 
 std::map<std::string, std::string> S3Server::objects() const {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,7 +35,7 @@ struct S3Fault {
   Kind kind = Kind::kNone;
   int status = 503;
   std::string code = "SlowDown";
-  int retry_after = -1;  // seconds; less than 0: nothing is said
+  std::string retry_after = {};  // "": nothing is said
 };
 
 class S3Server {
@@ -54,6 +55,9 @@ class S3Server {
   // Called for each request, by any thread.
   void set_fault(std::function<S3Fault(const S3Call&)> fault);
   void forget_conditions() { knows_conditions_ = false; }  // of PUT: 501, as older servers
+  void ignore_matches() { knows_matches_ = false; }        // of GET
+  // From now on what is put or deleted leaves a version behind.
+  void keep_versions() { keeps_versions_ = true; }
   void set_latency(std::chrono::milliseconds latency) { latency_ms_ = latency.count(); }
   std::vector<S3Call> calls() const;
   int64_t count(const std::string& method, const std::string& path_begin = "/") const;
@@ -72,17 +76,26 @@ class S3Server {
   void send_reply(int connection, const S3Call& call, const Reply& reply, bool cut);
   Reply answer(const S3Call& call);
   Reply list(const S3Call& call);
+  Reply answer_version(const S3Call& call, const std::string& key);
   Reply get(const S3Call& call, const std::string& bytes);
+  std::string put_now(const std::string& key, std::string bytes);     // headers, of the new version
+  std::string version_header(const std::string& key) const;           // of the newest one
   Reply refusal_of(const S3Call& put, const std::string& key) const;  // 200: it may be done
   std::string why_not_signed(const S3Call& call) const;
 
   const std::string bucket_;
   int listener_ = -1, port_ = 0;
   std::atomic<int64_t> latency_ms_{0};
-  std::atomic<bool> knows_conditions_{true};
+  std::atomic<bool> knows_conditions_{true}, knows_matches_{true}, keeps_versions_{false};
   mutable std::mutex mutex_;
   bool there_ = true;
   std::map<std::string, std::string> objects_;
+  struct Version {
+    std::string id;
+    std::optional<std::string> bytes;  // none: it was deleted
+  };
+  std::map<std::string, std::vector<Version>> versions_;  // by key; the newest comes last
+  int ids_ = 0;
   std::function<S3Fault(const S3Call&)> fault_;
   std::vector<S3Call> calls_;
   int under_way_ = 0, most_at_once_ = 0;

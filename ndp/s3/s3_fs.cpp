@@ -14,6 +14,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/text.h"
+#include "ndp/s3/listed_versions.h"
 #include "ndp/s3/routed_fs.h"
 #include "ndp/s3/s3_client.h"
 
@@ -107,7 +108,7 @@ class S3File final : public File {
   Status fetch_part(int64_t offset, std::span<std::byte> to) const {
     const S3Object& o = begin_.object;
     const Result<S3Bytes> part =
-        client_.get(bucket_, o.key, offset, static_cast<int64_t>(to.size()), o.etag);
+        client_.get(bucket_, o.key, offset, static_cast<int64_t>(to.size()), o.etag, o.version);
     if (!part.ok()) return part.status();
     if (part->bytes.size() != to.size()) {
       return {Code::kIo, "s3://" + bucket_ + "/" + printable(o.key, 1024) + ": cut short"};
@@ -165,15 +166,25 @@ class S3Fs final : public RoutedFs {
   Result<std::vector<std::string>> list_s3(const std::string& directory) override;
   Status remove_s3(const std::string& path) override;
 
+  // What a listing said of an object or of what keys have in common.
+  struct Listed {
+    Result<FileInfo> info;
+    std::string etag = {};
+  };
+
   Result<S3Client*> connect();
-  std::optional<Result<FileInfo>> take_listed(const std::string& path);
+  std::optional<Listed> take_listed(const std::string& path);
+  std::optional<ListedVersions::Version> version_of(const std::string& path);
+  void set_version(const std::string& path, const S3Object& object);
+  void forget(const std::string& path);
   Result<FileInfo> look_for_directory(const S3Place& place, const std::string& path);
 
   Clock& clock_;
   const std::function<Result<S3Settings>()> settings_;
   std::mutex mutex_;  // of what follows
   std::unique_ptr<S3Client> client_;
-  std::unordered_map<std::string, Result<FileInfo>> listed_;
+  std::unordered_map<std::string, Listed> listed_;
+  ListedVersions versions_;
 };
 
 Result<S3Client*> S3Fs::connect() {
@@ -186,21 +197,46 @@ Result<S3Client*> S3Fs::connect() {
   return client_.get();
 }
 
-std::optional<Result<FileInfo>> S3Fs::take_listed(const std::string& path) {
+std::optional<S3Fs::Listed> S3Fs::take_listed(const std::string& path) {
   const std::lock_guard guard(mutex_);
   const auto found = listed_.find(path);
   if (found == listed_.end()) return std::nullopt;
-  return listed_.extract(found).mapped();
+  Listed listed = listed_.extract(found).mapped();
+  if (!listed.etag.empty()) versions_.put(path, {.etag = listed.etag, .id = ""});
+  return listed;
 }
 
+std::optional<ListedVersions::Version> S3Fs::version_of(const std::string& path) {
+  const std::lock_guard guard(mutex_);
+  return versions_.find(path);
+}
+
+void S3Fs::set_version(const std::string& path, const S3Object& object) {
+  const std::lock_guard guard(mutex_);
+  versions_.put(path, {.etag = object.etag, .id = object.version});
+}
+
+void S3Fs::forget(const std::string& path) {
+  const std::lock_guard guard(mutex_);
+  listed_.erase(path);
+  versions_.forget(path);
+}
+
+// What nobody listed or looked at is read as it is now.
 Result<std::unique_ptr<File>> S3Fs::open_s3(const std::string& path) {
   Result<S3Place> place = s3_place(path);
   if (!place.ok()) return place.status();
   const Result<S3Client*> client = connect();
   if (!client.ok()) return client.status();
-  take_listed(path);  // which may be older than what is read now
-  Result<S3Bytes> begin = (*client)->get(place->bucket, place->key, 0, kFirstRead);
-  if (!begin.ok()) return begin.status();
+  take_listed(path);  // so that info() looks anew
+  const std::optional<ListedVersions::Version> v = version_of(path);
+  Result<S3Bytes> begin =
+      (*client)->get(place->bucket, place->key, 0, kFirstRead, v ? v->etag : "", v ? v->id : "");
+  if (!begin.ok()) {
+    if (begin.status().code() != Code::kUnavailable) forget(path);
+    return begin.status();
+  }
+  if (v) set_version(path, begin->object);
   return std::unique_ptr<File>(
       std::make_unique<S3File>(**client, std::move(place->bucket), std::move(*begin)));
 }
@@ -211,7 +247,7 @@ Result<std::unique_ptr<File>> S3Fs::create_s3(const std::string& path) {
   if (place->key.empty()) return Status(Code::kUnsupported, path + ": a bucket is not made");
   const Result<S3Client*> client = connect();
   if (!client.ok()) return client.status();
-  take_listed(path);
+  forget(path);
   return std::unique_ptr<File>(std::make_unique<NewS3File>(**client, std::move(*place)));
 }
 
@@ -229,15 +265,19 @@ Result<FileInfo> S3Fs::look_for_directory(const S3Place& place, const std::strin
 }
 
 Result<FileInfo> S3Fs::info_s3(const std::string& path) {
-  if (auto listed = take_listed(path)) return std::move(*listed);
+  if (std::optional<Listed> listed = take_listed(path)) return std::move(listed->info);
   const Result<S3Place> place = s3_place(path);
   if (!place.ok()) return place.status();
   if (place->key.empty() || place->key.ends_with('/')) return look_for_directory(*place, path);
   const Result<S3Client*> client = connect();
   if (!client.ok()) return client.status();
   const Result<S3Object> object = (*client)->head(place->bucket, place->key);
-  if (object.ok()) return file_of(*object);
+  if (object.ok()) {
+    set_version(path, *object);
+    return file_of(*object);
+  }
   if (object.status().code() != Code::kNotFound) return object.status();
+  forget(path);
   return look_for_directory(*place, path);
 }
 
@@ -248,7 +288,7 @@ Result<std::vector<std::string>> S3Fs::list_s3(const std::string& directory) {
   if (!client.ok()) return client.status();
   const std::string prefix =
       place->key.empty() || place->key.ends_with('/') ? place->key : place->key + "/";
-  std::unordered_map<std::string, Result<FileInfo>> found;
+  std::unordered_map<std::string, Listed> found;
   std::set<std::string> names;
   std::string next;
   do {
@@ -258,7 +298,7 @@ Result<std::vector<std::string>> S3Fs::list_s3(const std::string& directory) {
       if (o.key == prefix || !o.key.starts_with(prefix)) continue;  // what marks a directory
       const std::string name = o.key.substr(prefix.size());
       names.insert(name);
-      found.emplace(join(directory, name), file_of(o));
+      found.emplace(join(directory, name), Listed{.info = file_of(o), .etag = o.etag});
     }
     for (const std::string& p : page->prefixes) {
       if (!p.starts_with(prefix)) continue;
@@ -267,17 +307,17 @@ Result<std::vector<std::string>> S3Fs::list_s3(const std::string& directory) {
       const std::string path = join(directory, empty ? kEmptyPart : name);
       if (!names.insert(empty ? kEmptyPart : name).second) {
         found.insert_or_assign(
-            path, refused(path, "an object whose name others go on behind is no photo"));
+            path, Listed{refused(path, "an object whose name others go on behind is no photo")});
       } else if (empty) {
-        found.emplace(path, refused(path, "names with an empty part are no paths"));
+        found.emplace(path, Listed{refused(path, "names with an empty part are no paths")});
       } else {
-        found.emplace(path, directory_of("s3://" + place->bucket + "/" + p));
+        found.emplace(path, Listed{directory_of("s3://" + place->bucket + "/" + p)});
       }
     }
     next = page->next;
   } while (!next.empty());
   const std::lock_guard guard(mutex_);
-  for (auto& [path, info] : found) listed_.insert_or_assign(path, std::move(info));
+  for (auto& [path, listed] : found) listed_.insert_or_assign(path, std::move(listed));
   return std::vector<std::string>(names.begin(), names.end());
 }
 
@@ -286,7 +326,7 @@ Status S3Fs::remove_s3(const std::string& path) {
   if (!place.ok()) return place.status();
   if (place->key.empty()) return {Code::kUnsupported, path + ": a bucket is not removed"};
   const Result<S3Client*> client = connect();
-  take_listed(path);
+  forget(path);
   return client.ok() ? (*client)->remove(place->bucket, place->key) : client.status();
 }
 

@@ -6,9 +6,12 @@
 //
 // An object's time and ETag stand where a file has its time and inode, so a catalogue reads again
 // only what has another ETag, time or size. What a listing said of an object is what the next
-// info() of it says, without a request, unless the object was read in between. Objects whose names
-// have an empty part ("a//b"), or go on behind another object's ("a.jpg/b.jpg"), cannot be paths:
-// their directory lists them and info() says so, kUnsupported.
+// info() of it says, without a request, unless the object was read in between. What is read is what
+// a listing or info() found last: once another object is there, that version of it, where the
+// bucket keeps them and its id is known, by info() or since it was read before; else kIo, and the
+// next time it is the other one. What was deleted since is kNotFound in any bucket. Objects whose
+// names have an empty part ("a//b"), or go on behind another object's ("a.jpg/b.jpg"), cannot be
+// paths: their directory lists them and info() says so, kUnsupported.
 #pragma once
 
 #include <functional>

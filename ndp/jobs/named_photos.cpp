@@ -2,15 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iterator>
+#include <map>
+#include <mutex>
+#include <numeric>
 #include <unordered_set>
+#include <utility>
 
 #include "framework/core/limits.h"
 #include "framework/runtime/backend.h"
 #include "ndp/jobs/photo_pattern.h"
 #include "ndp/photos/decode.h"
+#include "ndp/photos/read_ahead.h"
 #include "ndp/photos/verdict.h"
 #include "ndp/s3/s3_settings.h"
 
@@ -23,14 +29,14 @@ constexpr size_t kAtOnce = 4096;
 
 class NamedReader {
  public:
-  NamedReader(Fs& fs, const NamedPhotos& named, Progress& progress)
-      : fs_(fs), named_(named), progress_(progress) {
+  NamedReader(Fs& fs, const NamedPhotos& named, Progress& progress, const OnNamedRead& on_read)
+      : fs_(fs), named_(named), progress_(progress), on_read_(on_read) {
     set_.root = named.root;
   }
 
   PhotoSet read() {
     for (const std::string& name : named_.names) take(name);
-    read_files();
+    far_ ? read_far_files() : read_files();
     if (twice_ > 0) {
       progress_.say(fmt::format("{} photos were named more than once; each counts once", twice_));
     }
@@ -42,7 +48,9 @@ class NamedReader {
     if (name == "-") return take_list("stdin", named_.input());
     const Result<FileInfo> info = fs_.info(name);
     if (info.ok() && info->is_directory) return take_directory(name);
-    if (info.ok()) return is_photo(name) ? take_file(name) : take_list(name, read_list(name));
+    if (info.ok()) {
+      return is_photo(name) ? take_file(name, info->size) : take_list(name, read_list(name));
+    }
     if (!is_pattern(name)) throw Error(info.status().message());
     if (is_s3_url(name)) {
       throw Error(info.status().message(), "; patterns are not looked for in S3: name a prefix, ",
@@ -59,8 +67,9 @@ class NamedReader {
   }
 
   // By its name, or by what it holds.
-  bool is_photo(const std::string& path) const {
+  bool is_photo(const std::string& path) {
     if (format_of_extension(extension_of(path)) != PhotoFormat::kUnknown) return true;
+    if (is_s3_url(path)) return is_far_photo(path);
     std::array<std::byte, 64> begin{};
     const auto file = fs_.open(path, Fs::Mode::kRead);
     if (!file.ok()) return true;  // which says why it cannot be read
@@ -68,7 +77,19 @@ class NamedReader {
     return n.ok() && sniff(std::span(begin).first(*n)) != PhotoFormat::kUnknown;
   }
 
-  std::string read_list(const std::string& path) const {
+  // All of it comes by one request, and is not asked for again.
+  bool is_far_photo(const std::string& path) {
+    Result<std::string> file = fs_.read(path, limits::kLabelsFile);
+    if (!file.ok()) return true;
+    const auto begin = std::as_bytes(std::span(*file)).first(std::min<size_t>(file->size(), 64));
+    const bool photo = sniff(begin) != PhotoFormat::kUnknown;
+    fetched_bytes_ += static_cast<int64_t>(file->size());
+    if (!photo || fetched_bytes_ <= ScanOptions::kPartBytes) fetched_[path] = std::move(*file);
+    return photo;
+  }
+
+  std::string read_list(const std::string& path) {
+    if (auto fetched = fetched_.extract(path)) return std::move(fetched.mapped());
     return fs_.read(path, limits::kLabelsFile).or_throw();
   }
 
@@ -84,14 +105,29 @@ class NamedReader {
         set_.quarantined.push_back(
             {path, fmt::format("line {} of {}: {}", line, list, info.status().message())});
       } else {
-        info->is_directory ? take_directory(path) : take_file(path);
+        info->is_directory ? take_directory(path) : take_file(path, info->size);
       }
     }
   }
 
+  PhotoSet photos_of(const std::string& directory) {
+    const auto catalogue = open_catalogue(fs_, named_.cache, directory);
+    if (!on_read_ || !is_s3_url(directory)) {
+      return all_photos(fs_, *catalogue, directory, progress_);
+    }
+    DirectorySource source(fs_, directory);
+    ScanOptions options;
+    options.on_read = [&](std::vector<PhotoRead> part) {
+      for (PhotoRead& p : part) p.entry.ref.path = placed(join(directory, p.entry.ref.path));
+      return on_read_(std::move(part));
+    };
+    Result<PhotoSet> set = all_photos(source, *catalogue, directory, progress_, options);
+    if (set.status().code() == Code::kCancelled) return {.root = directory};
+    return std::move(set).or_throw();
+  }
+
   void take_directory(const std::string& directory) {
-    const PhotoSet below =
-        all_photos(fs_, *open_catalogue(fs_, named_.cache, directory), directory, progress_);
+    const PhotoSet below = photos_of(directory);
     for (const Photo& p : below.photos) {
       const std::string path = join(directory, p.path);
       if (is_new(path)) set_.photos.push_back({placed(path), p.digest, p.bytes});
@@ -102,8 +138,11 @@ class NamedReader {
     for (const auto& [format, n] : below.skipped) set_.skipped[format] += n;
   }
 
-  void take_file(const std::string& path) {
-    if (is_new(path)) files_.push_back(path);
+  void take_file(const std::string& path, int64_t bytes = 0) {
+    if (!is_new(path)) return;
+    files_.push_back(path);
+    bytes_.push_back(bytes);
+    far_ = far_ || is_s3_url(path);
   }
 
   bool is_new(const std::string& path) {
@@ -131,7 +170,9 @@ class NamedReader {
   };
 
   Looked look(const std::string& path) const {
-    const Result<std::string> bytes = fs_.read(path, limits::kPhotoFile);
+    return look(path, fs_.read(path, limits::kPhotoFile));
+  }
+  static Looked look(const std::string& path, const Result<std::string>& bytes) {
     if (!bytes.ok()) return {{path}, {PhotoState::kQuarantined, bytes.status().message()}};
     return {{.path = path, .digest = sha256(*bytes), .bytes = static_cast<int64_t>(bytes->size())},
             judge_photo(path, std::as_bytes(std::span(*bytes)))};
@@ -154,6 +195,45 @@ class NamedReader {
     progress_.end();
   }
 
+  // Several at a time, and in parts that are handed on.
+  void read_far_files() {
+    std::vector<size_t> order(files_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    PhotoReadAhead ahead({.in_order = order,
+                          .open = [&](size_t i) { return fetch(files_[i]); },
+                          .bytes = [&](size_t i) { return bytes_[i]; }});
+    progress_.begin("reading photos", static_cast<int64_t>(files_.size()), "photos");
+    std::vector<PhotoRead> part;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < files_.size() && !progress_.interrupted(); ++i) {
+      Result<std::string> file = ahead.take(i);
+      if (file.status().code() == Code::kUnavailable) throw Error(file.status().message());
+      Looked looked = look(files_[i], file);
+      if (on_read_ && looked.verdict.state == PhotoState::kOk) {
+        bytes += looked.photo.bytes;
+        part.push_back({.entry = {.ref = {.path = placed(files_[i]), .size = looked.photo.bytes},
+                                  .digest = looked.photo.digest},
+                        .file = std::move(*file)});
+      }
+      add(std::move(looked));
+      progress_.update(static_cast<int64_t>(i + 1));
+      const bool full = part.size() == ScanOptions::kPartPhotos || bytes >= ScanOptions::kPartBytes;
+      if (part.empty() || (!full && i + 1 < files_.size())) continue;
+      bytes = 0;
+      if (!on_read_(std::exchange(part, {}))) break;
+    }
+    progress_.end();
+  }
+
+  // Any thread.
+  Result<std::string> fetch(const std::string& path) {
+    {
+      const std::lock_guard lock(fetched_mutex_);
+      if (auto fetched = fetched_.extract(path)) return std::move(fetched.mapped());
+    }
+    return fs_.read(path, limits::kPhotoFile);
+  }
+
   void add(Looked looked) {
     Photo& photo = looked.photo;
     if (looked.verdict.state == PhotoState::kSkipped) {
@@ -169,15 +249,22 @@ class NamedReader {
   Fs& fs_;
   const NamedPhotos& named_;
   Progress& progress_;
+  const OnNamedRead& on_read_;
   PhotoSet set_;
   std::vector<std::string> files_;
+  std::vector<int64_t> bytes_;                  // of each file of S3
+  bool far_ = false;                            // one is of S3
+  std::mutex fetched_mutex_;                    // of the next, while files are read
+  std::map<std::string, std::string> fetched_;  // files without a photo's name, by path
+  int64_t fetched_bytes_ = 0;
   std::unordered_set<std::string> seen_;
   int64_t twice_ = 0;
 };
 
 }  // namespace
 
-PhotoSet read_named_photos(Fs& fs, const NamedPhotos& named, Progress& progress) {
+PhotoSet read_named_photos(Fs& fs, const NamedPhotos& named, Progress& progress,
+                           const OnNamedRead& on_read) {
   if (named.names.size() == 1 && named.root.empty()) {
     const std::string& directory = named.names[0];
     const Result<FileInfo> info = fs.info(directory);
@@ -185,7 +272,7 @@ PhotoSet read_named_photos(Fs& fs, const NamedPhotos& named, Progress& progress)
       return all_photos(fs, *open_catalogue(fs, named.cache, directory), directory, progress);
     }
   }
-  return NamedReader(fs, named, progress).read();
+  return NamedReader(fs, named, progress, on_read).read();
 }
 
 }  // namespace ndtrain::ndp

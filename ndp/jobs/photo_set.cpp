@@ -12,6 +12,7 @@
 #include "framework/core/csv.h"
 #include "framework/runtime/backend.h"
 #include "ndp/jobs/in_turn.h"
+#include "ndp/photos/decode.h"
 #include "ndp/photos/upload_path.h"
 #include "ndp/s3/s3_settings.h"
 
@@ -138,6 +139,27 @@ PhotoSet known_photos(Catalogue& catalogue, const std::string& root) {
   PhotoSet set{.root = root};
   for_each_entry(catalogue, [&](const CatalogueEntry& e) { add(set, e, -1); });
   return set;
+}
+
+PhotoSet listed_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
+                       int64_t& unread) {
+  PhotoSet set{.root = root};
+  for (std::string cursor;;) {
+    const PhotoPage page = source.list(cursor, kPage).or_throw();
+    for (const PhotoRef& ref : page.photos) {
+      const std::optional<CatalogueEntry> e = catalogue.find(ref.path).or_throw();
+      const bool known = e && e->digest && e->ref == ref;
+      if (known && (e->state == PhotoState::kMissing || e->state == PhotoState::kDeleted)) {
+        set.photos.push_back({ref.path, *e->digest, ref.size});  // it is back
+      } else if (known) {
+        add(set, *e, -1);
+      } else {
+        unread += can_decode(format_of_extension(extension_of(ref.path)));
+      }
+    }
+    if (page.next.empty()) return set;
+    cursor = page.next;
+  }
 }
 
 PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress) {

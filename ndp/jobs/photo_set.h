@@ -61,6 +61,10 @@ std::unique_ptr<FileLock> lock_scan(const Catalogue& catalogue, const std::strin
                                     Progress& progress);
 void say_problems(const ScanReport& report, Progress& progress);
 PhotoSet known_photos(Catalogue& catalogue, const std::string& root);
+// What the source lists, of which nothing is read: photos whose files are as the last scan found
+// them, and in `unread` how many others have the name of a photo that we can decode. Throws Error.
+PhotoSet listed_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
+                       int64_t& unread);
 
 // The same labels counted in other classes. Throws Error, naming it, for a label not among them.
 void count_in(PhotoSet& set, const std::vector<std::string>& classes);

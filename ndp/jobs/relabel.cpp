@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "framework/core/log.h"
+#include "ndp/jobs/far_sample.h"
 #include "ndp/jobs/feature_cache.h"
 #include "ndp/jobs/photo_feed.h"
 #include "ndp/s3/s3_settings.h"
@@ -52,8 +53,11 @@ class Relabel {
   }
 
   RelabelResult run() {
-    const PhotoSet set =
-        reads_and_labels() ? label_while_reading() : read_named_photos(fs_, named_, progress_);
+    far_ = is_far_directory();
+    if (far_ && config_.dry_run && !compares()) return counted();
+    const PhotoSet set = far_ && !config_.dry_run
+                             ? label_while_reading()
+                             : read_named_photos(fs_, named_, progress_, on_named_read());
     if (set.photos.empty() && set.quarantined.empty() && !result_.interrupted) {
       throw Error(named_.names.at(0), ": there are no photos");
     }
@@ -62,6 +66,7 @@ class Relabel {
                                set.quarantined.end());
     result_.skipped += set.skipped_count();
     if (!result_.interrupted) label_all(set);
+    remember_damaged();
     if (crops_) {
       result_.cache_bytes = kept_.store().disk_bytes();
       kept_.close();
@@ -70,20 +75,65 @@ class Relabel {
   }
 
  private:
+  // So that the next run does not fetch them to find the same.
+  void remember_damaged() {
+    if (damaged_.empty() || !far_) return;
+    const auto catalogue = open_catalogue(fs_, cache_, named_.names[0]);
+    for (const auto& [photo, reason] : damaged_) catalogue->quarantine(photo, reason).or_throw();
+  }
+
   // Of one set: the photos that are to be labelled, and what the database calls each.
   struct Todo {
     std::vector<size_t> photos;
     std::vector<int64_t> ids;
   };
 
-  // Photos that are far away are not to be fetched twice. To count them they need not be decoded,
-  // and a comparison of precisions comes before all labels.
-  bool reads_and_labels() const {
+  // A comparison of precisions comes before all labels.
+  bool compares() const { return needs_photos(model_.model, config_.precision.precision); }
+
+  // Photos that are far away are not to be fetched twice.
+  bool is_far_directory() const {
     if (named_.names.size() != 1 || !is_s3_url(named_.names[0]) || !named_.root.empty())
       return false;
-    if (config_.dry_run || needs_photos(model_.model, config_.precision.precision)) return false;
     const Result<FileInfo> info = fs_.info(named_.names[0]);
     return info.ok() && info->is_directory;
+  }
+
+  // To count what a listing has nothing is fetched: each photo that is new counts.
+  RelabelResult counted() {
+    const std::string& root = named_.names[0];
+    const auto catalogue = open_catalogue(fs_, cache_, root);
+    DirectorySource source(fs_, root);
+    int64_t unread = 0;
+    const PhotoSet set = listed_photos(source, *catalogue, root, unread);
+    if (set.photos.empty() && set.quarantined.empty() && unread == 0) {
+      throw Error(root, ": there are no photos");
+    }
+    open_version(set);
+    result_.photos = static_cast<int64_t>(set.photos.size()) + unread;
+    result_.labelled = static_cast<int64_t>(unlabelled(set).photos.size()) + unread;
+    result_.quarantined = set.quarantined;
+    result_.skipped = set.skipped_count();
+    if (unread > 0) {
+      progress_.say(std::to_string(unread) +
+                    " photos were never fetched: they are counted as they are listed, also copies "
+                    "and what may turn out to be damaged");
+    }
+    return result_;
+  }
+
+  OnNamedRead on_named_read() {
+    if (config_.dry_run || compares()) return {};
+    return [this](std::vector<PhotoRead> part) { return label_part(named_.root, std::move(part)); };
+  }
+
+  // Those on which precisions are compared come first, so that they are fetched once.
+  bool label_sample(PhotoSource& source, Catalogue& catalogue, const std::string& root) {
+    FarSample far = far_sample(source, catalogue, root, sample_size(config_.precision.photos));
+    sample_ = sample_of(far, model_.preprocess, fs_);
+    const bool begun = begin(far.set);
+    sample_.reset();
+    return begun && (far.files.empty() || label_part(root, std::move(far.files)));
   }
 
   // All that are there.
@@ -92,6 +142,9 @@ class Relabel {
     const auto catalogue = open_catalogue(fs_, cache_, root);
     const auto alone = lock_scan(*catalogue, root, progress_);
     DirectorySource source(fs_, root);
+    if (compares() && !label_sample(source, *catalogue, root)) {
+      return known_photos(*catalogue, root);
+    }
     {
       PhotoFeed feed(source, *catalogue, config_.again);
       progress_.begin("labelling what is new in " + root, 0, "photos");
@@ -175,7 +228,8 @@ class Relabel {
   void open_version(const PhotoSet& set) {
     PrecisionConfig precision = config_.precision;
     precision.cache = cache_;
-    model_ = in_precision(model_, precision, set, device_, fs_, progress_);
+    model_ = sample_ ? in_precision(model_, precision, *sample_, device_, fs_, progress_)
+                     : in_precision(model_, precision, set, device_, fs_, progress_);
     std::vector<std::string> names;
     for (int64_t i = 0, n = model_.outputs(); i < n; ++i) names.push_back(model_.class_name(i));
     collection_ = db_.collection(config_.collection).or_throw();
@@ -217,7 +271,9 @@ class Relabel {
       if (b.reason.code() == Code::kUnsupported) {
         ++result_.skipped;
       } else {
-        result_.quarantined.push_back({set.photos[b.item].path, b.reason.message()});
+        const Photo& photo = set.photos[b.item];
+        result_.quarantined.push_back({photo.path, b.reason.message()});
+        if (b.reason.code() == Code::kCorrupt) damaged_.emplace(photo.digest, b.reason.message());
       }
     }
     done_ += static_cast<int64_t>(results.size());
@@ -252,11 +308,14 @@ class Relabel {
   NamedPhotos named_;
   FeatureCache kept_;
   std::optional<CropCache> crops_;
+  std::optional<PhotoSample> sample_;  // on which precisions are compared, where it is chosen
   std::optional<Classifier> classifier_;
   std::vector<int64_t> class_ids_;  // of each output of the model
   int64_t collection_ = 0, task_ = 0, done_ = 0;
-  std::set<int64_t> tried_;  // by this run: labelled, or bad
-  Status away_;              // why photos are not there just now
+  std::set<int64_t> tried_;                // by this run: labelled, or bad
+  bool far_ = false;                       // what is named is a directory of S3
+  std::map<Digest, std::string> damaged_;  // what a decoder said of them
+  Status away_;                            // why photos are not there just now
   RelabelResult result_;
 };
 

@@ -45,12 +45,8 @@ class S3Relabel : public ::testing::Test {
   RelabelResult relabel_with(int classes, bool keep_crops = false) {
     server_.forget_calls();
     NoProgress quiet;
-    const RelabelConfig config{.photos = {.names = {"s3://photos/july"}},
-                               .cache = directory_.at("cache"),
-                               .batch = 8,
-                               .keep_crops = keep_crops,
-                               .again = std::chrono::milliseconds(1)};
-    return relabel(config, load_model(real_fs(), model(classes)), devices_.get(false), *db_, *fs_,
+    config_.keep_crops = keep_crops;
+    return relabel(config_, load_model(real_fs(), model(classes)), devices_.get(false), *db_, *fs_,
                    system_clock(), quiet);
   }
   int64_t fetched() const { return server_.count("GET", "/photos/july/"); }
@@ -84,6 +80,10 @@ class S3Relabel : public ::testing::Test {
   }
 
   support::TemporaryDirectory directory_;
+  RelabelConfig config_{.photos = {.names = {"s3://photos/july"}},
+                        .cache = directory_.at("cache"),
+                        .batch = 8,
+                        .again = std::chrono::milliseconds(1)};
   S3Server server_{"photos"};
   Devices devices_{"cpu"};
   std::unique_ptr<LabelDb> db_ = open_label_db("sqlite:" + directory_.at("l.db")).or_throw();
@@ -140,6 +140,25 @@ TEST_F(S3Relabel, AnObjectThatIsReplacedBehindTheListingIsNotLabelledAsWhatItWas
   EXPECT_EQ(fetched(), 1);
 }
 
+TEST_F(S3Relabel, AnObjectThatIsReplacedWhereVersionsAreKeptIsLabelledAsWhatItWas) {
+  server_.keep_versions();
+  for (int i = 0; i < kPhotos; ++i) put(i, 0);
+  (void)relabel_with(2);
+  const std::string other = server_.objects().at("july/1/1.jpg") + "other bytes behind it";
+  server_.set_fault([&](const S3Call& call) {
+    return call.path == "/photos/july/0/3.jpg" && call.query.empty()
+               ? S3Fault{.kind = S3Fault::Kind::kReplaced, .code = other}
+               : S3Fault();
+  });
+  const RelabelResult r = relabel_with(3);
+  server_.set_fault({});
+  EXPECT_EQ(r.labelled, kPhotos);
+  EXPECT_TRUE(r.quarantined.empty());
+  expect_labels_of_all(2);
+  EXPECT_EQ(relabel_with(3).labelled, 1);
+  EXPECT_EQ(fetched(), 1);
+}
+
 TEST_F(S3Relabel, BadPhotosAreToldOnceAndFetchedOnce) {
   server_.put("july/0/bad.jpg", "no photo at all");
   const std::string whole = server_.objects().at("july/1/1.jpg");
@@ -148,6 +167,61 @@ TEST_F(S3Relabel, BadPhotosAreToldOnceAndFetchedOnce) {
   EXPECT_EQ(r.labelled, kPhotos);
   EXPECT_EQ(r.quarantined.size(), 2U);
   EXPECT_EQ(fetched(), kPhotos + 2);
+  const RelabelResult again = relabel_with(3);  // which fetches all that can be decoded
+  EXPECT_EQ(again.labelled, kPhotos);
+  ASSERT_EQ(again.quarantined.size(), 2U);
+  EXPECT_EQ(again.quarantined[0].reason + again.quarantined[1].reason,
+            r.quarantined[1].reason + r.quarantined[0].reason);
+  EXPECT_EQ(fetched(), kPhotos);
+  server_.put("july/0/cut.jpg", whole);  // a copy, of which the photo has its label
+  const RelabelResult whole_again = relabel_with(3);
+  EXPECT_EQ(whole_again.quarantined.size(), 1U);
+  EXPECT_EQ(whole_again.photos, kPhotos + 1);
+  EXPECT_EQ(fetched(), 1);
+}
+
+TEST_F(S3Relabel, ADryRunFetchesNothing) {
+  config_.dry_run = true;
+  RelabelResult r = relabel_with(2);
+  EXPECT_EQ(r.labelled, kPhotos);
+  EXPECT_EQ(r.photos, kPhotos);
+  EXPECT_EQ(fetched(), 0);
+  config_.dry_run = false;
+  EXPECT_EQ(relabel_with(2).labelled, kPhotos);
+  EXPECT_EQ(fetched(), kPhotos);
+  put(7, 1);
+  config_.dry_run = true;
+  r = relabel_with(2);
+  EXPECT_EQ(r.labelled, 1);
+  EXPECT_EQ(r.already, kPhotos - 1);
+  EXPECT_EQ(fetched(), 0);
+  EXPECT_EQ(relabel_with(3).labelled, kPhotos);
+  EXPECT_EQ(fetched(), 0);
+}
+
+TEST_F(S3Relabel, PhotosThatAreNamedAreFetchedOnce) {
+  server_.put("plain", server_.objects().at("july/0/0.jpg") + "one of its own");
+  server_.put("list", "s3://photos/july/0/6.jpg\ns3://photos/july/0/9.jpg\n");
+  config_.photos.names = {"s3://photos/july/0/0.jpg", "s3://photos/july/0/3.jpg",
+                          "s3://photos/plain", "s3://photos/list", "s3://photos/july/1"};
+  EXPECT_EQ(relabel_with(2).labelled, 5 + kPhotos / 3);
+  EXPECT_EQ(fetched(), 4 + kPhotos / 3);
+  EXPECT_EQ(server_.count("GET", "/photos/plain"), 1);
+  EXPECT_EQ(server_.count("GET", "/photos/list"), 1);
+  EXPECT_EQ(relabel_with(2).labelled, 0);
+  EXPECT_EQ(fetched(), 4);  // of them no list is kept
+  server_.drop_bucket();
+  EXPECT_THROW((void)relabel_with(2), Error);
+}
+
+TEST_F(S3Relabel, PhotosOnWhichPrecisionsAreComparedAreFetchedOnceToo) {
+  constexpr int kAll = 100;  // more than are compared
+  for (int i = kPhotos; i < kAll; ++i) put(i, 0);
+  config_.precision = {.precision = "bf16", .max_drop = 100, .photos = 1};
+  EXPECT_EQ(relabel_with(2).labelled, kAll);
+  EXPECT_EQ(fetched(), kAll);
+  EXPECT_EQ(relabel_with(2).already, kAll);
+  EXPECT_EQ(fetched(), 0);
 }
 
 TEST_F(S3Relabel, BusyAnswersLoseAndDoubleNothing) {

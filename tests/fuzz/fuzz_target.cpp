@@ -8,7 +8,7 @@ namespace ndtrain::fuzz {
 std::vector<FuzzTarget> all_targets() {
   std::vector<FuzzTarget> all;
   for (auto* of_file : {onnx_targets, photo_targets, training_targets, plan_targets, store_targets,
-                        tuner_targets, wire_targets, job_targets, group_targets}) {
+                        tuner_targets, wire_targets, job_targets, group_targets, s3_targets}) {
     std::vector<FuzzTarget> more = of_file();
     std::move(more.begin(), more.end(), std::back_inserter(all));
   }

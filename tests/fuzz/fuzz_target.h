@@ -30,6 +30,7 @@ std::vector<FuzzTarget> tuner_targets();  // files of a Tuner, what clients and 
 std::vector<FuzzTarget> wire_targets();   // messages, HTTP
 std::vector<FuzzTarget> job_targets();    // what a Tuner keeps of a job
 std::vector<FuzzTarget> group_targets();  // what Tuners say to each other, and ranks
+std::vector<FuzzTarget> s3_targets();     // what an S3 answers; none in a build without S3
 
 std::vector<FuzzTarget> all_targets();
 

@@ -1,0 +1,55 @@
+// A namespace of a pool, and the monitors of its cluster: what is asked of librados. Where a
+// cluster does not answer in time it is kUnavailable.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/core/status.h"
+
+namespace ndtrain::ndp {
+
+struct ObjectFacts {
+  int64_t size = 0;
+  int64_t mtime_ns = 0;  // whole seconds: librados tells no more
+  uint64_t version = 0;  // another one after each time that the object was written
+};
+
+struct ObjectBytes {
+  ObjectFacts object;
+  std::string bytes;
+};
+
+class ObjectPool {
+ public:
+  virtual ~ObjectPool() = default;
+  virtual Result<std::string> command(const std::string& json) = 0;  // see MonCommand
+  // The objects of one group of `groups`. Those with a locator of their own are left out.
+  virtual Result<std::vector<std::string>> list(uint32_t group, uint32_t groups) = 0;
+  // Of each, in order.
+  virtual std::vector<Result<ObjectFacts>> stat(std::span<const std::string> names) = 0;
+  // What there is from `offset`, at most `size` bytes. With a version other than 0, kIo where the
+  // object is of another.
+  virtual Result<ObjectBytes> read(const std::string& name, int64_t offset, int64_t size,
+                                   uint64_t version) = 0;
+};
+
+using OpenObjectPool = std::function<Result<std::unique_ptr<ObjectPool>>(
+    const std::string& pool, const std::string& nspace)>;
+
+// By librados, as Ceph's own tools go about it: CEPH_CONF or /etc/ceph/ceph.conf says where the
+// cluster is, CEPH_ARGS what else, such as --id. kUnsupported in a build without librados.
+Result<std::unique_ptr<ObjectPool>> open_object_pool(const std::string& pool,
+                                                     const std::string& nspace);
+
+struct RadosBuild {
+  std::string library;  // "librados 3.0.0"; "" in a build without it
+  std::string option, package;
+};
+RadosBuild rados_build();
+
+}  // namespace ndtrain::ndp

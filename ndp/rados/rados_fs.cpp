@@ -1,0 +1,274 @@
+#include "ndp/rados/rados_fs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "framework/core/text.h"
+#include "ndp/rados/rados_tree.h"
+#include "ndp/rados/rados_url.h"
+#include "ndp/rados/rados_view.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+constexpr int64_t kBeginOfObject = int64_t{4} << 20;  // bytes: a photo comes in one request
+constexpr int64_t kPartOfObject = int64_t{8} << 20;   // of what is behind it
+
+Status not_written(const std::string& path) {
+  return {Code::kUnsupported, printable(path, 1024) + ": photos in RADOS are read, not written"};
+}
+
+std::string without_slashes(std::string path) {
+  while (path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+FileInfo file_of_object(const std::string& path, const ObjectFacts& o) {
+  return {.size = o.size,
+          .mtime_ns = o.mtime_ns,
+          .inode = rados_inode(path + " " + std::to_string(o.version))};
+}
+
+// Of one version of an object: its beginning is there, the rest is asked for.
+class RadosFile final : public File {
+ public:
+  RadosFile(std::shared_ptr<RadosView> view, std::string path, std::string name, ObjectBytes begin)
+      : view_(std::move(view)),
+        path_(std::move(path)),
+        name_(std::move(name)),
+        begin_(std::move(begin)) {}
+
+  Result<size_t> read_at(int64_t offset, std::span<std::byte> to) override {
+    const int64_t whole = begin_.object.size;
+    const int64_t n = std::clamp<int64_t>(whole - offset, 0, static_cast<int64_t>(to.size()));
+    const auto there = static_cast<int64_t>(begin_.bytes.size());
+    int64_t done = std::clamp<int64_t>(there - offset, 0, n);
+    if (done > 0) std::memcpy(to.data(), begin_.bytes.data() + offset, static_cast<size_t>(done));
+    while (done < n) {
+      const int64_t part = std::min(n - done, kPartOfObject);
+      const Result<ObjectBytes> read =
+          view_->read(name_, offset + done, part, begin_.object.version);
+      if (!read.ok()) return read.status();
+      if (read->bytes.size() != static_cast<size_t>(part)) {
+        return Status(Code::kIo, printable(path_, 1024) + ": cut short");
+      }
+      std::memcpy(to.data() + done, read->bytes.data(), read->bytes.size());
+      done += part;
+    }
+    return static_cast<size_t>(n);
+  }
+  Result<int64_t> size() override { return begin_.object.size; }
+  Status append(std::span<const std::byte>) override { return not_written(path_); }
+  Status truncate(int64_t) override { return not_written(path_); }
+
+ private:
+  Status try_sync() override { return not_written(path_); }
+
+  const std::shared_ptr<RadosView> view_;
+  const std::string path_, name_;
+  const ObjectBytes begin_;
+};
+
+class LinkedRadosFs final : public RadosFs {
+ public:
+  LinkedRadosFs(std::unique_ptr<Fs> others, Clock& clock, RadosScope scope, OpenObjectPool open)
+      : others_(std::move(others)),
+        clock_(clock),
+        scope_(std::move(scope)),
+        open_(std::move(open)) {}
+
+  Result<std::unique_ptr<File>> open(const std::string& path, Mode mode) override;
+  Result<FileInfo> info(const std::string& path) override;
+  Result<std::vector<std::string>> list(const std::string& directory) override;
+  Status make_directories(const std::string& path) override {
+    return is_rados_url(path) ? not_written(path) : others_->make_directories(path);
+  }
+  Status rename(const std::string& from, const std::string& to) override {
+    if (is_rados_url(from)) return not_written(from);
+    return is_rados_url(to) ? not_written(to) : others_->rename(from, to);
+  }
+  Status remove(const std::string& path) override {
+    return is_rados_url(path) ? not_written(path) : others_->remove(path);
+  }
+  Result<Space> space(const std::string& path) override {
+    return is_rados_url(path) ? Result<Space>(not_written(path)) : others_->space(path);
+  }
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    if (is_rados_url(path)) return not_written(path);
+    return others_->lock(path);
+  }
+  Result<bool> look(const std::string& path) override;
+  uint64_t gained(const std::string& path) override;
+  std::vector<RadosReads> reads() override;
+
+ private:
+  using Names = std::vector<std::string>;
+
+  Status try_sync_directory(const std::string& path) override {
+    if (!is_rados_url(path)) others_->sync_directory(path);
+    return {};
+  }
+  Result<std::shared_ptr<RadosView>> view_of(const RadosPlace& place);
+  std::optional<Result<FileInfo>> take_info(const std::string& path);
+  std::optional<Names> take_names(const std::string& directory);
+  Result<Names> list_all_below(const std::string& directory, const RadosPlace& place);
+  Result<FileInfo> look_for(const std::string& path, const RadosPlace& place);
+
+  const std::unique_ptr<Fs> others_;
+  Clock& clock_;
+  const RadosScope scope_;
+  const OpenObjectPool open_;
+  std::mutex mutex_;  // of what follows
+  std::map<std::pair<std::string, std::string>, std::shared_ptr<RadosView>> views_;
+  // What a listing heard and was not asked for yet, by path.
+  std::unordered_map<std::string, Result<FileInfo>> infos_;
+  std::map<std::string, Names> names_;
+};
+
+Result<std::shared_ptr<RadosView>> LinkedRadosFs::view_of(const RadosPlace& place) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<RadosView>& view = views_[{place.pool, place.nspace}];
+  if (!view) {
+    Result<std::unique_ptr<ObjectPool>> pool = open_(place.pool, place.nspace);
+    if (!pool.ok()) return pool.status();
+    view = std::make_shared<RadosView>(std::move(*pool), place.pool, place.nspace, scope_, clock_);
+  }
+  return view;
+}
+
+std::optional<Result<FileInfo>> LinkedRadosFs::take_info(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const auto found = infos_.find(path);
+  if (found == infos_.end()) return std::nullopt;
+  return infos_.extract(found).mapped();
+}
+
+std::optional<LinkedRadosFs::Names> LinkedRadosFs::take_names(const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  const auto found = names_.find(directory);
+  if (found == names_.end()) return std::nullopt;
+  return names_.extract(found).mapped();
+}
+
+Result<std::unique_ptr<File>> LinkedRadosFs::open(const std::string& path, Mode mode) {
+  if (!is_rados_url(path)) return others_->open(path, mode);
+  if (mode != Mode::kRead) return not_written(path);
+  Result<RadosPlace> place = rados_place(path);
+  if (!place.ok()) return place.status();
+  Result<std::shared_ptr<RadosView>> view = view_of(*place);
+  if (!view.ok()) return view.status();
+  take_info(path);  // which may be older than what is read now
+  Result<ObjectBytes> begin = (*view)->read(place->name, 0, kBeginOfObject, 0);
+  if (!begin.ok()) return begin.status();
+  return std::unique_ptr<File>(std::make_unique<RadosFile>(
+      std::move(*view), path, std::move(place->name), std::move(*begin)));
+}
+
+Result<FileInfo> LinkedRadosFs::info(const std::string& path) {
+  if (!is_rados_url(path)) return others_->info(path);
+  if (auto known = take_info(path)) return std::move(*known);
+  Result<RadosPlace> place = rados_place(path);
+  if (!place.ok()) return place.status();
+  return look_for(path, *place);
+}
+
+// An object, or a directory of some.
+Result<FileInfo> LinkedRadosFs::look_for(const std::string& path, const RadosPlace& place) {
+  const Result<std::shared_ptr<RadosView>> view = view_of(place);
+  if (!view.ok()) return view.status();
+  const std::string directory = without_slashes(path), name = without_slashes(place.name);
+  if (name.empty()) {
+    if (Status s = (*view)->look().status(); !s.ok()) return s;
+    return rados_directory(directory);
+  }
+  const Result<ObjectFacts> object = (*view)->stat(std::span(&name, 1)).front();
+  if (object.ok() && directory == path) return file_of_object(path, *object);
+  if (!object.ok() && object.status().code() != Code::kNotFound) return object.status();
+  const Result<Names> names = (*view)->list();
+  if (!names.ok()) return names.status();
+  const bool any =
+      std::ranges::any_of(*names, [&](const std::string& n) { return n.starts_with(name + "/"); });
+  if (any) return rados_directory(directory);
+  return Status(Code::kNotFound, printable(path, 1024) + ": no object, and none below it");
+}
+
+Result<std::vector<std::string>> LinkedRadosFs::list(const std::string& directory) {
+  if (!is_rados_url(directory)) return others_->list(directory);
+  const std::string path = without_slashes(directory);
+  if (auto known = take_names(path)) return std::move(*known);
+  const Result<RadosPlace> place = rados_place(directory);
+  if (!place.ok()) return place.status();
+  return list_all_below(path, *place);
+}
+
+Result<LinkedRadosFs::Names> LinkedRadosFs::list_all_below(const std::string& directory,
+                                                           const RadosPlace& place) {
+  const Result<std::shared_ptr<RadosView>> view = view_of(place);
+  if (!view.ok()) return view.status();
+  Result<Names> objects = (*view)->list();
+  if (!objects.ok()) return objects.status();
+  const std::string name = without_slashes(place.name);
+  const std::string prefix = name.empty() ? "" : name + "/";
+  std::erase_if(*objects, [&](const std::string& n) { return !n.starts_with(prefix); });
+  const std::vector<Result<ObjectFacts>> facts = (*view)->stat(*objects);
+  RadosTree tree(directory);
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const Status& why = facts[i].status();
+    if (why.code() == Code::kUnavailable) return why;
+    if (why.code() == Code::kNotFound) continue;  // it was removed just now
+    const std::string& object = (*objects)[i];
+    const std::string below = object.substr(prefix.size());
+    const std::string path = join(directory, below);
+    tree.add(below, facts[i].ok() ? Result<FileInfo>(file_of_object(path, *facts[i])) : why);
+  }
+  const std::lock_guard lock(mutex_);
+  std::erase_if(infos_, [&](const auto& e) { return e.first.starts_with(directory + "/"); });
+  std::erase_if(names_, [&](const auto& e) { return e.first.starts_with(directory + "/"); });
+  Names names;
+  for (auto& [path, entries] : tree.take()) {
+    Names& of = path == directory ? names : names_[path];
+    for (auto& [entry, info] : entries) {
+      of.push_back(entry);
+      infos_.insert_or_assign(join(path, entry), std::move(info));
+    }
+  }
+  return names;
+}
+
+Result<bool> LinkedRadosFs::look(const std::string& path) {
+  const Result<RadosPlace> place = rados_place(path);
+  if (!place.ok()) return place.status();
+  const Result<std::shared_ptr<RadosView>> view = view_of(*place);
+  if (!view.ok()) return view.status();
+  return (*view)->look();
+}
+
+uint64_t LinkedRadosFs::gained(const std::string& path) {
+  const Result<RadosPlace> place = rados_place(path);
+  if (!place.ok()) return 0;
+  const std::lock_guard lock(mutex_);
+  const auto view = views_.find({place->pool, place->nspace});
+  return view == views_.end() || !view->second ? 0 : view->second->gained();
+}
+
+std::vector<RadosReads> LinkedRadosFs::reads() {
+  std::vector<RadosReads> reads;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [place, view] : views_) {
+    if (view) view->add_reads(reads);
+  }
+  return reads;
+}
+
+}  // namespace
+
+std::unique_ptr<RadosFs> with_rados(std::unique_ptr<Fs> others, Clock& clock, RadosScope scope,
+                                    OpenObjectPool open) {
+  return std::make_unique<LinkedRadosFs>(std::move(others), clock, std::move(scope),
+                                         std::move(open));
+}
+
+}  // namespace ndtrain::ndp

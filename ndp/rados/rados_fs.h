@@ -1,0 +1,54 @@
+// Files of Ceph RADOS beside those of another Fs: rados://POOL/NAMESPACE/OBJECT is an object, and
+// what names have in common up to a '/' is a directory (rados_tree.h). Objects are read; what would
+// write is refused, kUnsupported. All other paths are those of the other Fs.
+//
+// A listing has all objects of a pool, or those that are this host's (hosted_groups.h). An object's
+// time and version stand where a file has its time and inode, so a catalogue reads again only what
+// was written since. A listing of a directory asks for all that is below it; what it heard of
+// directories below is what their next list() says, and of each object what its next info() says,
+// unless it was read in between.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+#include "ndp/rados/object_pool.h"
+#include "ndp/rados/osd_map.h"
+
+namespace ndtrain::ndp {
+
+// Which objects are listed.
+struct RadosScope {
+  bool all = true;
+  std::set<int> osds = {};  // unless all: of these; empty: of those at this host's addresses
+};
+
+// What was read of objects whose acting primary an OSD was then.
+struct RadosReads {
+  std::string pool;
+  int osd = -1;
+  bool here = false;  // it is this host's
+  uint64_t objects = 0, bytes = 0;
+};
+
+class RadosFs : public Fs {
+ public:
+  // Looks whether the cluster has another map by now than is known of the pool of `path`, and
+  // whether that changes what is listed below it. False also where all is listed.
+  virtual Result<bool> look(const std::string& path) = 0;
+  // How often the host was given objects which others had before (HostedGroups::gained()), as of
+  // the last listing.
+  virtual uint64_t gained(const std::string& path) = 0;
+  virtual std::vector<RadosReads> reads() = 0;
+};
+
+std::unique_ptr<RadosFs> with_rados(std::unique_ptr<Fs> others, Clock& clock, RadosScope scope,
+                                    OpenObjectPool open = open_object_pool);
+
+}  // namespace ndtrain::ndp

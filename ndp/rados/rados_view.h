@@ -1,0 +1,60 @@
+// A namespace of a pool as one host sees it: which objects it lists, and what was read of them.
+// Thread-safe.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ndp/rados/hosted_groups.h"
+#include "ndp/rados/rados_fs.h"
+
+namespace ndtrain::ndp {
+
+class RadosView {
+ public:
+  RadosView(std::unique_ptr<ObjectPool> pool, std::string name, std::string nspace,
+            RadosScope scope, Clock& clock)
+      : pool_(std::move(pool)),
+        name_(std::move(name)),
+        nspace_(std::move(nspace)),
+        scope_(std::move(scope)),
+        clock_(clock) {}
+
+  // As RadosFs has it.
+  Result<bool> look();
+  uint64_t gained() const;
+  void add_reads(std::vector<RadosReads>& to) const;
+
+  Result<std::vector<std::string>> list();
+  std::vector<Result<ObjectFacts>> stat(std::span<const std::string> names) {
+    return pool_->stat(names);
+  }
+  // Counted where a file is begun.
+  Result<ObjectBytes> read(const std::string& name, int64_t offset, int64_t size, uint64_t version);
+
+ private:
+  struct Count {
+    uint64_t objects = 0, bytes = 0;
+  };
+
+  Status follow_map();
+  std::vector<uint32_t> groups() const;  // under the mutex
+  void count(const std::string& name, bool first, size_t bytes);
+
+  const std::unique_ptr<ObjectPool> pool_;
+  const std::string name_, nspace_;
+  const RadosScope scope_;
+  Clock& clock_;
+  std::mutex following_;      // one thread asks for a map
+  mutable std::mutex mutex_;  // of what follows
+  HostedGroups groups_;
+  std::optional<std::vector<uint32_t>> listed_;  // groups, last time
+  uint64_t gained_ = 0;                          // as of then
+  std::map<std::pair<int, bool>, Count> reads_;  // by OSD, and whether it was here
+};
+
+}  // namespace ndtrain::ndp

@@ -223,6 +223,7 @@ constexpr FieldRange kRanges[] = {
     {"Space.free", Kind::kNumber, 0, kNoEnd},
     {"Space.photos", Kind::kNumber, 0, kMostPhotos},
     {"Space.damaged", Kind::kNumber, 0, kMostPhotos},
+    {"Space.gained", Kind::kNumber, 0, kNoEnd},
 };
 
 const FieldRange* range_of(const FieldDescriptor* field) {

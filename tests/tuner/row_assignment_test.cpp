@@ -89,6 +89,32 @@ TEST(RowAssignment, AStoreHasPhotosOfItsOwn) {
   EXPECT_LT(both, 32) << "40 are spread over their two holders";
 }
 
+// As it is where an object store's map gives them to another host.
+TEST(RowAssignment, AStoreThatCameToHoldPhotosIsAskedForThem) {
+  Three t;
+  std::vector<uint64_t> of_a;  // that it alone has
+  for (uint64_t n = 0; n < t.manifest.size(); ++n) {
+    if (t.manifest.entry(n).holders == decltype(t.manifest.entry(n).holders){0}) of_a.push_back(n);
+  }
+  ASSERT_EQ(of_a.size(), 40U);
+  const std::vector<uint64_t> asked = t.take(0, 30);
+  t.take(2, kAll);
+  t.assignment.hold(2, of_a);
+  t.assignment.hold(2, of_a);
+  EXPECT_THAT(t.assignment.take_changed(), Contains(2U));
+  t.assignment.leave(0);
+  std::vector<uint64_t> taken;
+  for (const RowAssignment::Share& share : t.assignment.take(2, kAll)) {
+    taken.insert(taken.end(), share.numbers.begin(), share.numbers.end());
+  }
+  std::ranges::sort(taken);
+  EXPECT_EQ(taken, of_a);
+  t.assignment.cannot_read(of_a[0], 0, "store a is lost");
+  EXPECT_THAT(t.assignment.unreadable(), IsEmpty()) << "the other has it";
+  t.assignment.cannot_read(of_a[0], 2, "the disk");
+  EXPECT_EQ(t.assignment.unreadable().size(), 1U);
+}
+
 TEST(RowAssignment, OneThatHasNothingLeftTakesWhatOthersWereNotAskedFor) {
   Three t;
   const std::vector<uint64_t> slow = t.take(1, 5);

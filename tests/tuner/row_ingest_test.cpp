@@ -94,6 +94,21 @@ TEST(RowIngest, CountsInTheStoresThatItIsToldAndTakesEachPhotoOnce) {
   expect_all_rows(c.ingest.manifest(), c.spool);
 }
 
+TEST(RowIngest, AStoreThatComesBackWithPhotosOfAnotherTakesOverFromIt) {
+  Store a("a", claims(0, 60)), b("b", claims(60, 120)), all("a", claims(0, 120));
+  Calm c(rules(), 2);
+  c.arrive(b);
+  std::erase(c.here, &b);  // it answers no more
+  c.arrive(a);
+  EXPECT_THAT(c.complete, ::testing::IsEmpty());
+  c.leave(b);
+  c.leave(a);
+  c.arrive(all);
+  EXPECT_EQ(c.failed, "");
+  EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
+  expect_all_rows(c.ingest.manifest(), c.spool);
+}
+
 TEST(RowIngest, AStoreThatIsNotCountedInIsTooLateAndIsNamedOnce) {
   Store a("a", claims(0, 60)), b("b", claims(40, 120)), c("c", claims(0, 9));
   Calm calm(rules(), 3);

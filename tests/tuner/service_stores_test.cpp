@@ -190,6 +190,34 @@ TEST_F(JobStores, WhoseInventoryTakesLongIsWaitedFor) {
   EXPECT_TRUE(begun(job));
 }
 
+TEST_F(JobStores, OneThatCameToHoldPhotosOfAnotherIsAskedAgain) {
+  const uint64_t job = submit();
+  for (const auto& [link, name] : names_) inventory(link, job);
+  ASSERT_TRUE(begun(job));
+  const auto times_asked = [&] {
+    return std::ranges::count_if(links_.sent,
+                                 [](const auto& m) { return m.first == kA && m.second.has_job(); });
+  };
+  const auto gained = [&](uint64_t times) {
+    wire::FromStore m;
+    m.mutable_space()->set_photos(10);
+    m.mutable_space()->set_gained(times);
+    say(kA, m);
+    lanes_.run();
+  };
+  EXPECT_EQ(times_asked(), 1);
+  gained(1);
+  EXPECT_EQ(times_asked(), 2);
+  EXPECT_THAT(service_.log(job), Contains("store a has photos that another store had"));
+  gained(1);
+  EXPECT_EQ(times_asked(), 2) << "it was said already";
+  leave(kA);
+  greet(kA, "a");
+  EXPECT_EQ(times_asked(), 3);
+  gained(7);
+  EXPECT_EQ(times_asked(), 3) << "said at the beginning of a session it is no news";
+}
+
 TEST_F(JobStores, StartNowGoesOnWithoutThoseThatAreNotReady) {
   leave(kC);
   const uint64_t job = submit();

@@ -89,9 +89,28 @@ bool RowAssignment::release(uint32_t store, uint64_t number) {
   return false;
 }
 
+absl::InlinedVector<uint32_t, 2> RowAssignment::holders(uint64_t number) const {
+  absl::InlinedVector<uint32_t, 2> all = manifest_.entry(number).holders;
+  const auto later = later_.find(number);
+  if (later != later_.end()) all.insert(all.end(), later->second.begin(), later->second.end());
+  return all;
+}
+
+// What its run was closed without stays out.
+void RowAssignment::hold(uint32_t store, std::span<const uint64_t> numbers) {
+  for (const uint64_t number : numbers) {
+    const auto before = holders(number);
+    const bool knows = std::ranges::find(before, store) != before.end();
+    if (knows || rows_[number] || unreadable_.contains(number)) continue;
+    later_[number].push_back(store);
+    stores_.at(store).runs[manifest_.entry(number).run].others.numbers.push_back(number);
+    changed_.insert(store);
+  }
+}
+
 void RowAssignment::changed_for_holders(uint64_t number) {
-  const auto& holders = manifest_.entry(number).holders;
-  changed_.insert(holders.begin(), holders.end());
+  const auto all = holders(number);
+  changed_.insert(all.begin(), all.end());
 }
 
 std::vector<uint32_t> RowAssignment::take_changed() {
@@ -102,7 +121,7 @@ std::vector<uint32_t> RowAssignment::take_changed() {
 
 void RowAssignment::open_again(uint64_t number) {
   const Manifest::Entry& photo = manifest_.entry(number);
-  for (const uint32_t store : photo.holders) {
+  for (const uint32_t store : holders(number)) {
     if (can(store, number)) stores_[store].runs[photo.run].again.push_back(number);
   }
   changed_for_holders(number);
@@ -201,7 +220,8 @@ void RowAssignment::cannot_read(uint64_t number, uint32_t store, std::string rea
   const Manifest::Entry& photo = manifest_.entry(number);
   if (rows_[number] || !failed_.insert({number, store}).second) return;
   const bool nobody = release(store, number);
-  if (std::ranges::any_of(photo.holders, [&](uint32_t s) { return can(s, number); })) {
+  const auto all = holders(number);
+  if (std::ranges::any_of(all, [&](uint32_t s) { return can(s, number); })) {
     if (dropped_.erase(number) > 0 || nobody) open_again(number);
     return;
   }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,9 @@ class RowAssignment {
   void arrive(uint32_t store);
   void leave(uint32_t store);
   bool is_here(uint32_t store) const { return stores_.at(store).here; }
+
+  // It holds these photos by now: what the manifest does not say of it comes to that. Rising.
+  void hold(uint32_t store, std::span<const uint64_t> numbers);
 
   struct Share {
     uint32_t run = 0;
@@ -89,6 +93,8 @@ class RowAssignment {
   bool release(uint32_t store, uint64_t number);
   void open_again(uint64_t number);
   void give_up(uint32_t store);
+  // Those of the manifest, and who came to hold it later.
+  absl::InlinedVector<uint32_t, 2> holders(uint64_t number) const;
   void changed_for_holders(uint64_t number);
   void take_from(Queue& queue, uint32_t store, size_t most, std::vector<uint64_t>& numbers);
   std::vector<Share> take(uint32_t store, size_t most, bool own_alone);
@@ -97,6 +103,7 @@ class RowAssignment {
   const Manifest& manifest_;
   std::vector<Store> stores_;
   std::set<uint32_t> changed_;
+  std::map<uint64_t, absl::InlinedVector<uint32_t, 2>> later_;  // holders, by number
   std::vector<bool> rows_;
   std::vector<Askers> askers_;
   std::set<uint64_t> dropped_;                      // taken back, and asked of nobody

@@ -114,6 +114,7 @@ RowIngest::Actions RowIngest::message(Time now, const std::string& name, wire::F
       if (!assignment_->is_here(*store.number))
         a.inventories.push_back(
             {name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
+      assignment_->hold(*store.number, held_now(store));
       assignment_->arrive(*store.number);
       ask_changed(a);
       report_complete(a);
@@ -182,6 +183,18 @@ void RowIngest::inventory(Time, Store& store, const wire::Inventory& m, Actions&
     store.unreadable_files.push_back({.path = u.path(), .why = u.reason()});
   }
   if (store.ready) store.asked.assign(claims.size(), false);
+}
+
+// Photos of the manifest that it says it holds: both are in the order of digests.
+std::vector<uint64_t> RowIngest::held_now(const Store& store) const {
+  std::vector<uint64_t> numbers;
+  uint64_t number = 0;
+  for (const Digest& photo : *store.claims->photos()) {
+    while (number < manifest_->size() && manifest_->entry(number).digest < photo) ++number;
+    if (number == manifest_->size()) break;
+    if (manifest_->entry(number).digest == photo) numbers.push_back(number);
+  }
+  return numbers;
 }
 
 std::vector<std::string> RowIngest::ready() const {

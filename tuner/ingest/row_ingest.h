@@ -161,6 +161,7 @@ class RowIngest {
   };
 
   void inventory(Time now, Store& store, const wire::Inventory& message, Actions& a);
+  std::vector<uint64_t> held_now(const Store& store) const;
   void name_conflicts(Actions& a) const;
   void adapt_portion(Store& store) const;
   size_t second_of(const Store& store) const;

@@ -302,6 +302,7 @@ void JobIngest::over(const ActivePtr& job) {
 }
 
 void JobIngest::left(const std::string& name, const std::string& reason) {
+  gained_.erase(name);
   for (const ActivePtr& job : ports_.control.in_progress()) {
     if (job->over || !job->ingest) continue;
     job->asked.erase(name);
@@ -318,6 +319,18 @@ void JobIngest::drained(const std::string& name) {
     if (job->over || !job->ingest || job->local) continue;
     job->asked.erase(name);
     apply(job, name, job->ingest->leave(now(), name));
+  }
+}
+
+// What it says first in a session it knew before it was asked for anything.
+void JobIngest::gained(const std::string& name, uint64_t times) {
+  const auto [at, first] = gained_.try_emplace(name, times);
+  if (first || std::exchange(at->second, times) >= times) return;
+  for (const ActivePtr& job : ports_.control.in_progress()) {
+    if (job->over || !job->ingest || job->local || job->asked.erase(name) == 0) continue;
+    ports_.records.note(job->id, "store " + name + " has photos that another store had");
+    apply(job, name, job->ingest->leave(now(), name));
+    arrive(job, name);
   }
 }
 

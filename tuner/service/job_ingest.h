@@ -64,6 +64,9 @@ class JobIngest {
   void arrive(const std::string& store);
   void left(const std::string& store, const std::string& reason);
   void drained(const std::string& store);  // or no more
+  // It has photos that another store had, for the time so many; where that is news, it is asked
+  // again.
+  void gained(const std::string& store, uint64_t times);
   void message(const std::string& store, wire::FromStore message);
 
   void tick();
@@ -84,6 +87,7 @@ class JobIngest {
 
   const Ports ports_;
   std::map<std::string, uint64_t> serials_;  // of each store: the last Job's, of any job
+  std::map<std::string, uint64_t> gained_;   // of stores that are here, as they said last
 };
 
 }  // namespace ndtrain::tuner

@@ -143,6 +143,7 @@ void TunerService::message(const std::string& store, wire::FromStore message) {
     uploads_.take(store, message.uploads());
   } else if (message.has_space()) {
     uploads_.take_space(store, message.space());
+    runner_.ingest().gained(store, message.space().gained());
   } else if (message.has_deleted()) {
     deletions_.let_go(store, message.deleted().count());
   } else if (message.has_probe()) {

@@ -10,8 +10,8 @@
 #include "framework/core/limits.h"
 #include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
+#include "ndp/photos/object_url.h"
 #include "ndp/photos/read_ahead.h"
-#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -74,7 +74,7 @@ EngineStats Classifier::run(const PhotoSet& set, std::span<const size_t> photos,
   const Engine::Open open = [&](size_t i) {
     return fs_.read(join(set.root, set.photos[i].path), limits::kPhotoFile);
   };
-  if (!is_s3_url(set.root)) return run(set, photos, open, on_classified);
+  if (!is_object_url(set.root)) return run(set, photos, open, on_classified);
   // Hours may lie between a listing and the request for an object.
   const Engine::Open the_same = [&](size_t i) {
     Result<std::string> file = open(i);

@@ -16,9 +16,9 @@
 #include "framework/runtime/backend.h"
 #include "ndp/jobs/photo_pattern.h"
 #include "ndp/photos/decode.h"
+#include "ndp/photos/object_url.h"
 #include "ndp/photos/read_ahead.h"
 #include "ndp/photos/verdict.h"
-#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -52,9 +52,9 @@ class NamedReader {
       return is_photo(name) ? take_file(name, info->size) : take_list(name, read_list(name));
     }
     if (!is_pattern(name)) throw Error(info.status().message());
-    if (is_s3_url(name)) {
-      throw Error(info.status().message(), "; patterns are not looked for in S3: name a prefix, ",
-                  "s3://BUCKET/PREFIX");
+    if (is_object_url(name)) {
+      throw Error(info.status().message(), "; patterns are not looked for in S3 and RADOS: name a ",
+                  "prefix, s3://BUCKET/PREFIX or rados://POOL/NAMESPACE/PREFIX");
     }
     const std::vector<std::string> paths = matching_paths(fs_, name);
     if (paths.empty()) throw Error(name, ": nothing matches this pattern");
@@ -69,7 +69,7 @@ class NamedReader {
   // By its name, or by what it holds.
   bool is_photo(const std::string& path) {
     if (format_of_extension(extension_of(path)) != PhotoFormat::kUnknown) return true;
-    if (is_s3_url(path)) return is_far_photo(path);
+    if (is_object_url(path)) return is_far_photo(path);
     std::array<std::byte, 64> begin{};
     const auto file = fs_.open(path, Fs::Mode::kRead);
     if (!file.ok()) return true;  // which says why it cannot be read
@@ -112,7 +112,7 @@ class NamedReader {
 
   PhotoSet photos_of(const std::string& directory) {
     const auto catalogue = open_catalogue(fs_, named_.cache, directory);
-    if (!on_read_ || !is_s3_url(directory)) {
+    if (!on_read_ || !is_object_url(directory)) {
       return all_photos(fs_, *catalogue, directory, progress_);
     }
     DirectorySource source(fs_, directory);
@@ -142,12 +142,12 @@ class NamedReader {
     if (!is_new(path)) return;
     files_.push_back(path);
     bytes_.push_back(bytes);
-    far_ = far_ || is_s3_url(path);
+    far_ = far_ || is_object_url(path);
   }
 
   bool is_new(const std::string& path) {
     const bool fresh =
-        seen_.insert(is_s3_url(path) ? path : files::absolute(path).lexically_normal().string())
+        seen_.insert(is_object_url(path) ? path : files::absolute(path).lexically_normal().string())
             .second;
     twice_ += !fresh;
     return fresh;

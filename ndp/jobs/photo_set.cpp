@@ -13,8 +13,8 @@
 #include "framework/runtime/backend.h"
 #include "ndp/jobs/in_turn.h"
 #include "ndp/photos/decode.h"
+#include "ndp/photos/object_url.h"
 #include "ndp/photos/upload_path.h"
-#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -25,7 +25,7 @@ Status scan(PhotoSource& source, Catalogue& catalogue, const std::string& root, 
             ScanOptions options = {}) {
   const auto alone = lock_scan(catalogue, root, progress);
   progress.begin("scanning " + root, 0, "photos");
-  options.far = is_s3_url(root);
+  options.far = is_object_url(root);
   options.on_page = [&](int64_t seen, int64_t) { progress.update(seen); };
   const Result<ScanReport> report = catalogue.scan(source, shared_threads(), options);
   progress.end();
@@ -79,7 +79,7 @@ std::string default_cache_directory() {
 
 std::string catalogue_directory(const std::string& cache, const std::string& root) {
   std::string place = root;
-  if (is_s3_url(root)) {
+  if (is_object_url(root)) {
     while (place.ends_with('/')) place.pop_back();
   } else {
     std::error_code error;

@@ -11,7 +11,7 @@
 #include "ndp/jobs/far_sample.h"
 #include "ndp/jobs/feature_cache.h"
 #include "ndp/jobs/photo_feed.h"
-#include "ndp/s3/s3_settings.h"
+#include "ndp/photos/object_url.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -93,7 +93,7 @@ class Relabel {
 
   // Photos that are far away are not to be fetched twice.
   bool is_far_directory() const {
-    if (named_.names.size() != 1 || !is_s3_url(named_.names[0]) || !named_.root.empty())
+    if (named_.names.size() != 1 || !is_object_url(named_.names[0]) || !named_.root.empty())
       return false;
     const Result<FileInfo> info = fs_.info(named_.names[0]);
     return info.ok() && info->is_directory;

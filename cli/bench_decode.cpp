@@ -91,7 +91,7 @@ void declare_bench_decode(ArgsSpec& args) {
 }
 
 int run_bench_decode(Context& context, const Args& args) {
-  refuse_s3({args.required("DIR")});
+  refuse_object_stores({args.required("DIR")});
   DirectorySource source(context.fs(), args.required("DIR"));
   Preprocess preprocess{.img_size = static_cast<int>(args.integer("img-size")),
                         .resize = static_cast<int>(args.integer("resize")),

@@ -115,7 +115,7 @@ void declare_bench_pipeline(ArgsSpec& args) {
 }
 
 int run_bench_pipeline(Context& context, const Args& args) {
-  refuse_s3({args.required("DIR")});
+  refuse_object_stores({args.required("DIR")});
   const int threads = shared_threads().threads();
   BenchPipeline bench(context, args);
   bench.together();  // warms up, and finds the batch

@@ -10,6 +10,7 @@
 #include "framework/runtime/product_rate.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/photos/decode.h"
+#include "ndp/rados/object_pool.h"
 #include "ndp/s3/s3_fs.h"
 
 namespace ndtrain::cli {
@@ -86,14 +87,15 @@ std::string list_photo_libraries(Json& json) {
   return text;
 }
 
-std::string tell_of_s3(Json& json) {
-  const S3Build s3 = s3_build();
-  if (!s3.library.empty()) {
-    json = {{"library", s3.library}};
-    return fmt::format("photos: from S3 by {}\n", s3.library);
+// Of a store of objects that a build reads, or does not.
+std::string tell_of_objects(const char* name, const auto& build, Json& json) {
+  if (!build.library.empty()) {
+    json = {{"library", build.library}};
+    return fmt::format("photos: from {} by {}\n", name, build.library);
   }
-  json["missing"] = {{"option", s3.option}, {"package", s3.package}};
-  return fmt::format("photos: from S3 not in this build ({}=ON, with {})\n", s3.option, s3.package);
+  json["missing"] = {{"option", build.option}, {"package", build.package}};
+  return fmt::format("photos: from {} not in this build ({}=ON, with {})\n", name, build.option,
+                     build.package);
 }
 
 }  // namespace
@@ -128,7 +130,9 @@ int run_doctor(Context& context, const Args&) {
   for (const std::string name : {"mpi", "nccl"}) {
     talk += examine_talk(name, json["communication"].emplace_back());
   }
-  const std::string photos = list_photo_libraries(json["photos"]) + tell_of_s3(json["s3"]);
+  const std::string photos = list_photo_libraries(json["photos"]) +
+                             tell_of_objects("S3", s3_build(), json["s3"]) +
+                             tell_of_objects("RADOS", rados_build(), json["rados"]);
   std::string volume = cache;
   while (!volume.empty() && !context.fs().exists(volume)) volume = parent_of(volume);
   const Result<Space> space = context.fs().space(volume.empty() ? "/" : volume);

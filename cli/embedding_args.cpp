@@ -26,7 +26,7 @@ void declare_embedded_photos(ArgsSpec& args, const std::string& model_help) {
 
 PhotoSet photos_to_compare(Context& context, const Args& args) {
   NamedPhotos named = named_photos(args);
-  refuse_s3(named.names);
+  refuse_object_stores(named.names);
   named.root = args.text("root");
   PhotoSet set = read_named_photos(context.fs(), named, context.progress());
   if (set.photos.empty()) {

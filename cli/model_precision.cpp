@@ -14,7 +14,7 @@ namespace {
 
 PhotoSet photos_without_labels(Context& context, const Args& args) {
   const std::string root = args.required("data");
-  refuse_s3({root});
+  refuse_object_stores({root});
   const auto catalogue = open_catalogue(context.fs(), cache_directory(args), root);
   return all_photos(context.fs(), *catalogue, root, context.progress());
 }

@@ -90,7 +90,7 @@ DatabaseLabelsConfig database_labels(const Args& args) {
 }
 
 PhotoSet labelled_photos(Context& context, const Args& args, const ModelFile& model) {
-  refuse_s3({args.required("data")});
+  refuse_object_stores({args.required("data")});
   if (!database_labels(args).url.empty()) return photos_in_database(context, args, model);
   const std::string data = args.required("data");
   LabelledPhotos photos;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <optional>
 
@@ -24,8 +25,9 @@ namespace {
 
 void declare_store(ArgsSpec& args) {
   args.flag("photos",
-            "the photos, a directory or s3://BUCKET/PREFIX (required); NAME=DIR, once for each of "
-            "several: each a store that is called NAME@ and this --name, with photos of the "
+            "the photos, a directory, s3://BUCKET/PREFIX or rados://POOL/NAMESPACE (required); "
+            "NAME=DIR, once for each of several: each a store that is called NAME@ and this "
+            "--name, with photos of the "
             "collection NAME, or of --collection where that is given",
             "[NAME=]DIR");
   args.flag("collection",
@@ -58,6 +60,10 @@ void declare_store(ArgsSpec& args) {
   args.flag("compress-crops",
             "keep crops compressed, without loss: about half of the bytes; those that are there "
             "stay as they are");
+  args.flag("rados-osds",
+            "of photos in RADOS those are here whose acting primary is one of these OSDs, as 0,1 "
+            "(default: the OSDs at addresses of this host)",
+            "IDS");
   args.flag("shard",
             "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
             "directory",
@@ -89,6 +95,24 @@ void read_shard(const std::string& text, PipeStoreConfig& config) {
   }
   config.shard = i;
   config.shards = n;
+}
+
+RadosScope rados_scope(const Args& args) {
+  RadosScope scope{.all = false};
+  if (!args.given("rados-osds")) return scope;
+  const std::string& text = args.text("rados-osds");
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    int osd = -1;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), osd);
+    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+    const bool more = rest.starts_with(',') && rest.size() > 1;
+    if (error != std::errc() || osd < 0 || (!rest.empty() && !more)) break;
+    scope.osds.insert(osd);
+    if (rest.empty()) return scope;
+    rest.remove_prefix(1);
+  }
+  throw UsageError("--rados-osds " + text + ": numbers of OSDs, as 0,1");
 }
 
 void read_uploads(const Args& args, UploadConfig& config) {
@@ -131,7 +155,8 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   demand_directory_of_state(config.state, "only a Tuner that serves keeps its state in one");
   config.name = name_of_role(args, "store");
   config.labels = args.text("labels");
-  const auto fs = photo_fs(context);
+  const auto fs = photo_fs(context, rados_scope(args));
+  config.rados = fs.get();
   read_photos(*fs, args, config);
   config.http = args.text("http");
   config.drain = drain_of(args);

@@ -83,7 +83,7 @@ int run_predict(Context& context, const Args& args) {
   ModelFile model = load_model(context.fs(), args.required("MODEL"));
   context.progress().say(preprocess_note(model));
   const NamedPhotos named = named_photos(args);
-  refuse_s3(named.names);
+  refuse_object_stores(named.names);
   PhotoSet set = read_named_photos(context.fs(), named, context.progress());
   if (set.photos.empty()) {
     (void)report_quarantine(set.quarantined);

@@ -86,7 +86,7 @@ ProfileOptions options_of(const Args& args, Context& context) {
   if (!compute.why.empty()) context.progress().say(compute.why);
   options.compute = compute.dtype;
   options.load = args.has("DATA");
-  if (options.load) refuse_s3({args.text("DATA")});
+  if (options.load) refuse_object_stores({args.text("DATA")});
   options.seed = context.seed();
   return options;
 }

@@ -75,7 +75,7 @@ void set_batches(const Args& args, int ranks, Plan& plan) {
 FinetuneConfig training_of(Context& context, const Args& args) {
   FinetuneConfig c;
   c.data = args.required("DATA");
-  refuse_s3({c.data});
+  refuse_object_stores({c.data});
   c.model = args.required("model");
   c.freeze = args.text("freeze");
   c.cache = args.text("cache");

@@ -82,7 +82,7 @@ int shards_of(const Args& args, const Ranks& ranks, const std::string& out) {
 FinetuneConfig config_of(const Args& args, uint64_t seed) {
   FinetuneConfig c;
   c.data = args.required("DATA");
-  refuse_s3({c.data});
+  refuse_object_stores({c.data});
   c.model = args.required("model");
   c.out = args.required("out");
   c.labels = args.text("labels");

@@ -124,7 +124,7 @@ void declare_up(ArgsSpec& args) {
 
 int run_up(Context& context, const Args& args) {
   (void)settings_of(context.fs(), args, {});  // throws before anything is made
-  refuse_s3({args.required("DIR")});
+  refuse_object_stores({args.required("DIR")});
   Site site(context.fs(), args.required("DIR"), true);
   const std::optional<SiteSettings> before = site.before();
   const SiteSettings settings = settings_of(context.fs(), args, before);

@@ -14,6 +14,7 @@
 #include "ndp/http/guard.h"
 #include "ndp/http/http_drain.h"
 #include "ndp/pipestore/uploads.h"
+#include "ndp/rados/rados_fs.h"
 #include "ndp/sandbox/model_sandbox.h"
 #include "ndp/sandbox/upload_decoder.h"
 #include "ndp/wire/link_security.h"
@@ -45,6 +46,8 @@ struct PipeStoreConfig {
   // Of several: whether all photos are in `collection`; otherwise each is a collection, called as
   // it is. HTTP tells their photos apart by the collection, so where they have one it serves none.
   bool one_collection = false;
+  // The Fs that was given, where it reads RADOS, of which stores have what is their host's.
+  RadosFs* rados = nullptr;
   std::string labels = "none";  // see PhotoRowConfig
   int64_t cache_bytes = 0;      // of features and crops, of each store; 0: a tenth of the volume
   bool compress_crops = false;

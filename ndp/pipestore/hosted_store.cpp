@@ -9,7 +9,10 @@
 #include "ndp/engine/numerics.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/photos/object_url.h"
+#include "ndp/pipestore/osd_map_watch.h"
 #include "ndp/pipestore/silent_watch.h"
+#include "ndp/rados/rados_url.h"
 #include "ndp/s3/s3_settings.h"
 #include "ndp/sqlite/database_check.h"
 #include "ndp/wire/digests.h"
@@ -37,9 +40,13 @@ wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t i
 constexpr std::chrono::seconds kRescan{600}, kNetworkRescan{60};
 
 FolderFollower::Options folder_options(const PipeStoreConfig& config) {
-  const std::string network = is_s3_url(config.photos) ? "S3" : network_file_system(config.photos);
+  const bool rados = is_rados_url(config.photos);
+  const std::string network = rados                      ? "RADOS"
+                              : is_s3_url(config.photos) ? "S3"
+                                                         : network_file_system(config.photos);
   FolderFollower::Options options;
-  options.rescan = network.empty() ? kRescan : kNetworkRescan;
+  // A look at RADOS asks for each object.
+  options.rescan = network.empty() || rados ? kRescan : kNetworkRescan;
   if (config.rescan) {
     options.rescan = std::chrono::duration_cast<FolderFollower::Time>(
         std::chrono::duration<double>(std::min(*config.rescan, 1e9)));
@@ -59,11 +66,11 @@ FolderFollower::Options folder_options(const PipeStoreConfig& config) {
 
 void check_photos(Fs& fs, const PipeStoreConfig& config) {
   const Result<FileInfo> photos = fs.info(config.photos);
-  if (is_s3_url(config.photos)) photos.status().or_throw();
+  if (is_object_url(config.photos)) photos.status().or_throw();
   if (!photos.ok() || !photos->is_directory) {
     throw Error("there is no directory of photos at ", config.photos);
   }
-  if (!is_s3_url(config.photos)) check_apart(config.state, config.photos);
+  if (!is_object_url(config.photos)) check_apart(config.state, config.photos);
 }
 
 // The Tuner knows a store's photos, and what is said of them, by its collection.
@@ -101,6 +108,7 @@ void check_catalogue(Fs& fs, const std::string& directory) {
 HostedStore::HostedStore(const PipeStoreConfig& config, Shared shared)
     : shared_(std::move(shared)),
       batch_(config.batch),
+      rados_(is_rados_url(config.photos) ? config.rados : nullptr),
       state_(StateDirectory::open(shared_.fs, config.state, "pipestore").or_throw()),
       trash_(shared_.fs, state_.file("trash.bin")) {
   Fs& fs = shared_.fs;
@@ -176,6 +184,7 @@ PhotoRowConfig HostedStore::row_config(const PipeStoreConfig& config) {
                       .decoder = shared_.decoder,
                       .check = shared_.check};
   rows.suspect = [this](const std::string& path) { scrub_->suspect(path); };
+  if (rados_) rows.gained = [this, photos = config.photos] { return rados_->gained(photos); };
   if (config.watch) rows.found = [this](auto found) { return uploads_->take_in(found); };
   return rows;
 }
@@ -216,7 +225,9 @@ void HostedStore::follow(const PipeStoreConfig& config) {
                             .count = [this] { producer_->inventory().count(); }},
       folder_options(config));
   std::unique_ptr<DirectoryWatch> watch;
-  if (is_s3_url(config.photos)) {
+  if (rados_) {
+    watch = std::make_unique<OsdMapWatch>(*rados_, config.photos, shared_.clock);
+  } else if (is_s3_url(config.photos)) {
     watch = std::make_unique<SilentWatch>();
   } else {
     watch = watch_directory(config.photos);
@@ -236,7 +247,9 @@ wire::Space HostedStore::space(const std::string& directory) const {
   const Result<Space> volume = shared_.fs.space(directory);
   const int64_t spare = volume.ok() ? volume->free - volume->total / 20 : 0;
   s.set_free(static_cast<uint64_t>(std::max<int64_t>(0, spare)));
+  if (!uploads_->refusal().empty()) s.set_free(0);
   s.set_photos(producer_->photos());
+  s.set_gained(producer_->inventory().gained());
   s.set_damaged(static_cast<uint64_t>(scrub_->counts().damaged));
   return s;
 }

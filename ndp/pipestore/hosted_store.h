@@ -69,6 +69,7 @@ class HostedStore {
 
   const Shared shared_;
   const int64_t batch_;
+  RadosFs* const rados_;  // null: its photos are elsewhere
   StateDirectory state_;
   StoreTrash trash_;
   std::unique_ptr<UploadLog> log_;

@@ -67,6 +67,14 @@ void HostedStore::add_metrics(MetricsText& to, const MetricLabels& of) const {
     m.counter("ndtrain_bytes_total", "Bytes received, sent and read, by kind", bytes,
               {{"kind", kind}});
   }
+  for (const RadosReads& r : rados_ ? rados_->reads() : std::vector<RadosReads>()) {
+    const MetricLabels osd = {
+        {"pool", r.pool}, {"osd", std::to_string(r.osd)}, {"here", r.here ? "true" : "false"}};
+    m.counter("ndtrain_rados_read_bytes_total",
+              "Bytes of objects that were read, by the OSD which was their acting primary then",
+              r.bytes, osd);
+    m.counter("ndtrain_rados_read_objects_total", "Objects of which these are", r.objects, osd);
+  }
   m.gauge("ndtrain_lane_tasks", "Tasks that wait or run, by lane", lanes_->lengths().at(kStoreLane),
           {{"lane", "store"}});
 }

@@ -11,8 +11,8 @@
 #include "framework/core/text.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/photos/decode.h"
+#include "ndp/photos/object_url.h"
 #include "ndp/photos/upload_path.h"
-#include "ndp/s3/s3_settings.h"
 #include "ndp/wire/message_limits.h"
 
 namespace ndtrain::ndp {
@@ -194,7 +194,7 @@ void PhotoInventory::forget(std::span<const Digest> deleted) const {
   }
 }
 
-bool PhotoInventory::is_far() const { return is_s3_url(config_.photos); }
+bool PhotoInventory::is_far() const { return is_object_url(config_.photos); }
 
 Result<std::string> PhotoInventory::read(const StorePhoto& photo) const {
   if (fetched_) {

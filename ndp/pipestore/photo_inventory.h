@@ -35,6 +35,9 @@ class PhotoInventory {
 
   // How many there are: as of the last scan, or, before one, as a look at the directory says.
   uint64_t size() const { return size_; }
+  // PhotoRowConfig::gained as of the last look at all: so many times photos came from other stores,
+  // and are known here. Any thread.
+  uint64_t gained() const { return gained_; }
   // What is there now. A Status when the photo directory cannot be read.
   Result<StoreInventory> scan();
   // Looks at what may have changed, and has what is new labelled (PhotoRowConfig::found). A Status
@@ -72,7 +75,7 @@ class PhotoInventory {
   bool said_folders_ = false, said_older_ = false;  // once each
   std::unique_ptr<Catalogue> catalogue_;
   int64_t collection_ = 0;  // how many were no uploads when they were counted last
-  std::atomic<uint64_t> size_ = 0;
+  std::atomic<uint64_t> size_ = 0, gained_ = 0;
   std::map<std::string, std::string> csv_;  // label by path, of a CSV
 };
 

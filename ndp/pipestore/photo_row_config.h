@@ -40,6 +40,9 @@ struct PhotoRowConfig {
   // on return. On the thread that scans, which has the catalogue: this must not wait for it.
   // Absent: nobody asks.
   std::function<Status(std::span<const FoundPhoto>)> found = {};
+  // How often photos came here that another store had before, as of the last listing. Absent:
+  // stores do not hand photos over, and those that were here do not all go at once.
+  std::function<uint64_t()> gained = {};
   // The file at this path has other bytes than it was known by; any thread. Absent: nobody asks.
   std::function<void(const std::string& path)> suspect = {};
   UploadPriority* upload_priority = nullptr;  // to those who upload

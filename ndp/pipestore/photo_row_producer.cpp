@@ -7,6 +7,7 @@
 #include "ndp/jobs/low_precision.h"
 #include "ndp/labels/top_k_row.h"
 #include "ndp/pipestore/photo_job_rows.h"
+#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -49,7 +50,7 @@ PhotoRowProducer::PhotoRowProducer(PhotoRowConfig config, Devices& devices, Fs& 
                                   {.budget_bytes = config_.cache_bytes});
   if (!cache.ok()) throw Error("feature cache: ", cache.status().message());
   cache_ = std::move(*cache);
-  if (!inventory_.is_far()) return;
+  if (!is_s3_url(config_.photos)) return;  // what is in RADOS is on this host's disks already
   fetched_ = std::make_unique<FetchedFiles>(*cache_);
   inventory_.keep_in(*fetched_);
 }

@@ -6,6 +6,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/photos/upload_path.h"
+#include "ndp/rados/rados_url.h"
 #include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
@@ -16,7 +17,14 @@ UploadFiles::UploadFiles(Fs& fs, std::string photos, std::string state)
       state_(std::move(state)),
       room_(DiskBudget::open(fs, state_, 0).or_throw()) {}
 
+std::string UploadFiles::refusal() const {
+  if (!is_rados_url(photos_)) return "";
+  return "the photos of this store are in RADOS (" + photos_ +
+         "), which is only read: upload to another store of the collection, or put an object there";
+}
+
 Result<std::string> UploadFiles::keep(const std::string& path, const std::string& file) {
+  if (const std::string why = refusal(); !why.empty()) return Status(Code::kUnsupported, why);
   if (is_s3_url(photos_)) {
     std::string key = upload_key(path);
     const Status s = put(join(photos_, key), file);

@@ -16,8 +16,10 @@ class UploadFiles {
  public:
   UploadFiles(Fs& fs, std::string photos, std::string state);  // throws Error
 
+  // Why nothing is taken; "": it is.
+  std::string refusal() const;
   // Durable on return; the path by which StorePhotos has it, for one that upload_path() made.
-  // kNoSpace; kUnavailable: the S3 is away, and nothing is kept.
+  // kNoSpace; kUnavailable: the S3 is away; kUnsupported: see refusal(). Nothing is kept then.
   Result<std::string> keep(const std::string& path, const std::string& file);
   // Below the state, in place of what is there.
   Status keep_in_state(const std::string& path, const std::string& file);

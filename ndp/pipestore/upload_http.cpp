@@ -113,6 +113,9 @@ HttpResponse show(Uploads& uploads, const Digest& id, const HttpRequest& request
 }
 
 HttpAdmission admit(Uploads& uploads, const HttpRequest& request, int64_t bytes) {
+  if (const std::string why = uploads.refusal(); !why.empty()) {
+    return {.held = nullptr, .refuse = http_error(501, why)};
+  }
   std::shared_ptr<void> held = uploads.admit(bytes);
   if (!held) {
     return {.held = nullptr,

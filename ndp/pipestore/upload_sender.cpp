@@ -49,7 +49,7 @@ void UploadSender::send_space() {
   space_at_ = now + kBetweenLooks;
   wire::Space space = ports_.space();
   const bool same = space.http() == space_.http() && space.photos() == space_.photos() &&
-                    space.damaged() == space_.damaged();
+                    space.damaged() == space_.damaged() && space.gained() == space_.gained();
   if (same && !differs(space.free(), space_.free())) return;
   space_ = space;
   wire::FromStore m;

@@ -7,8 +7,8 @@
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/engine/crops.h"
+#include "ndp/photos/object_url.h"
 #include "ndp/photos/upload_path.h"
-#include "ndp/s3/s3_settings.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
 
@@ -56,7 +56,7 @@ Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& lo
     if (path.empty()) continue;
     const Status s = erase(id, {path});
     // Keys that may not delete, for one; the next scan tries again.
-    if (!s.ok() && is_s3_url(config_.photos)) {
+    if (!s.ok() && is_object_url(config_.photos)) {
       log::warn("the file of a deleted photo stays for now, unused: {}", s.message());
     } else {
       s.or_throw();
@@ -94,6 +94,8 @@ std::vector<std::string> Uploads::tasks() const {
   }
   return tasks;
 }
+
+std::string Uploads::refusal() const { return files_.refusal(); }
 
 std::shared_ptr<void> Uploads::admit(int64_t bytes) {
   {

@@ -69,6 +69,8 @@ class Uploads {
   std::shared_ptr<OnlineModel> model(std::string_view task) const { return online_.model(task); }
   std::vector<std::string> tasks() const;  // in which a version labels them, by extractor
 
+  // Why this store takes no uploads; "": it does.
+  std::string refusal() const;
   // A place for one upload of at most so many bytes, held until it is answered; null when all are
   // taken.
   std::shared_ptr<void> admit(int64_t bytes);

@@ -207,29 +207,25 @@ Result<std::vector<std::string>> LibradosPool::list(uint32_t group, uint32_t gro
 
 Status LibradosPool::list_slice(uint32_t slice, uint32_t slices, std::vector<std::string>& names) {
   struct Cursor {
-    explicit Cursor(rados_ioctx_t of, rados_object_list_cursor c = nullptr) : io(of), at(c) {}
-    ~Cursor() { free(); }
+    Cursor(rados_ioctx_t of, rados_object_list_cursor c) : io(of), at(c) {}
+    ~Cursor() { rados_object_list_cursor_free(io, at); }
     Cursor(const Cursor&) = delete;
     Cursor& operator=(const Cursor&) = delete;
-    void free() {
-      if (at) rados_object_list_cursor_free(io, at);
-    }
     rados_ioctx_t io;
     rados_object_list_cursor at;
   };
-  const Cursor begin(io_, rados_object_list_begin(io_)), end(io_, rados_object_list_end(io_));
-  Cursor at(io_), to(io_);
+  const auto anywhere = [this] { return rados_object_list_begin(io_); };  // librados puts it right
+  const Cursor begin(io_, anywhere()), end(io_, rados_object_list_end(io_));
+  Cursor at(io_, anywhere()), to(io_, anywhere()), next(io_, anywhere());
   rados_object_list_slice(io_, begin.at, end.at, slice, slices, &at.at, &to.at);
   while (rados_object_list_cursor_cmp(io_, at.at, to.at) < 0) {
     std::array<rados_object_list_item, kListedAtOnce> items{};
-    rados_object_list_cursor next = nullptr;
     const int n =
-        rados_object_list(io_, at.at, to.at, items.size(), nullptr, 0, items.data(), &next);
+        rados_object_list(io_, at.at, to.at, items.size(), nullptr, 0, items.data(), &next.at);
     if (n < 0) return rados_failure("listing rados://" + pool_ + "/" + nspace_, n);
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) take(items[i], names);
     rados_object_list_free(items.size(), items.data());
-    at.free();
-    at.at = next;
+    std::swap(at.at, next.at);
   }
   return {};
 }

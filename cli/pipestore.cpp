@@ -23,6 +23,13 @@ using namespace ndp;
 
 namespace {
 
+void declare_rados(ArgsSpec& args) {
+  args.flag("rados-osds",
+            "of photos in RADOS those are here whose acting primary is one of these OSDs, as 0,1 "
+            "(default: the OSDs at addresses of this host)",
+            "IDS");
+}
+
 void declare_store(ArgsSpec& args) {
   args.flag("photos",
             "the photos, a directory, s3://BUCKET/PREFIX or rados://POOL/NAMESPACE (required); "
@@ -60,10 +67,7 @@ void declare_store(ArgsSpec& args) {
   args.flag("compress-crops",
             "keep crops compressed, without loss: about half of the bytes; those that are there "
             "stay as they are");
-  args.flag("rados-osds",
-            "of photos in RADOS those are here whose acting primary is one of these OSDs, as 0,1 "
-            "(default: the OSDs at addresses of this host)",
-            "IDS");
+  declare_rados(args);
   args.flag("shard",
             "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
             "directory",

@@ -16,7 +16,6 @@
 #include "ndp/pipestore/daemon.h"
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
-#include "ndp/wire/tuner_addresses.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -178,12 +177,8 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   read_uploads(args, config.uploads);
   config.sandbox = sandbox_of(args);
   config.version = NDT_VERSION;
-  config.read_security = [&, addresses = tuner_addresses(config.tuner)] {
-    LinkSecurity security;
-    for (const std::string& address : addresses) {
-      security = security_of(context, args, LinkRole::kStore, address);
-    }
-    return security;
+  config.read_security = [&] {
+    return security_of_tuners(context, args, LinkRole::kStore, config.tuner);
   };
   config.security = config.read_security();
   config.read_http_security = [&](const LinkSecurity&) {

@@ -7,6 +7,7 @@
 #include "framework/core/clock.h"
 #include "framework/tls/tls_net.h"
 #include "ndp/wire/security_reload.h"
+#include "ndp/wire/tuner_addresses.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -29,6 +30,15 @@ LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
                        .or_throw();
   check_exposure(address, s.on(), args.on("insecure"), role).or_throw();
   return s;
+}
+
+LinkSecurity security_of_tuners(Context& context, const Args& args, LinkRole role,
+                                const std::string& tuners) {
+  LinkSecurity security;
+  for (const std::string& address : tuner_addresses(tuners)) {
+    security = security_of(context, args, role, address);
+  }
+  return security;
 }
 
 namespace {

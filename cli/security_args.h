@@ -20,6 +20,10 @@ inline constexpr const char* kSecurityFlags[] = {"ca", "cert", "key", "crl", "in
 LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
                          const std::string& address);
 
+// Of who dials a Tuner and its standbys: see tuner_addresses().
+LinkSecurity security_of_tuners(Context& context, const Args& args, LinkRole role,
+                                const std::string& tuners);
+
 // How a rank reaches the others that meet at a rendezvous: with TLS where it has certificates.
 // Their files are read again every second, as roles do (SecurityReload): who connects later goes by
 // what is new, and streams of who is revoked end.

@@ -19,8 +19,10 @@ using namespace ndp;
 using namespace tuner;
 
 void declare_tuner_join(ArgsSpec& args) {
-  args.flag("tuner", "the Tuner to dial, at the port that PipeStores dial", "HOST:PORT",
-            "127.0.0.1:25258");
+  args.flag("tuner",
+            "the Tuner to dial, at the port that PipeStores dial; with commas between them, it and "
+            "its standbys, one after the other",
+            "HOST:PORT", "127.0.0.1:25258");
   args.flag("state",
             "heads of models, rows of photos and gradients that were not sent yet are kept here "
             "(required)",
@@ -57,7 +59,7 @@ int run_tuner_join(Context& context, const Args& args) {
   config.site = site_of(args);
   config.version = NDT_VERSION;
   config.read_security = [&] {
-    return security_of(context, args, LinkRole::kMember, config.tuner);
+    return security_of_tuners(context, args, LinkRole::kMember, config.tuner);
   };
   config.security = config.read_security();
   std::unique_ptr<ModelSandbox> sandbox;

@@ -191,6 +191,7 @@ constexpr Verb kRoles[] = {
      "  ndtrain tuner join --tuner 10.0.0.1:25258 --state /var/lib/ndtrain/member --ca ca.crt "
      "--cert "
      "m.crt --key m.key\n"
+     "  ndtrain tuner join --tuner tuner1:25258,tuner2:25258 --state member --insecure\n"
      "  ndtrain job submit finetune -m resnet50.onnx --freeze layer2 --tuners 2 --sync auto\n",
      declare_tuner_join, run_tuner_join},
     {"tuner members", "who trains together with a Tuner", "[--http HOST:PORT]",

@@ -95,9 +95,7 @@ struct PipeStoreDaemon::Parts {
                                       .decoder = decoder.get(),
                                       .check = model_check.get(),
                                       .dial = dial(config, i, all.size()),
-                                      .last_retry = tuner_addresses(config.tuner).size() > 1
-                                                        ? StoreSession::kLastRetryOfSeveral
-                                                        : StoreSession::kLastRetry,
+                                      .last_retry = last_retry_of(tuner_addresses(config.tuner)),
                                       .wake = [this] { events.wake(); },
                                       .http = [this] { return http_for_people(); },
                                       .tokens = tokens_for(all[i].collection),

@@ -50,6 +50,7 @@ class TunerConnection {
   bool open() const { return session_.open(); }
   LinkId link() const { return link_id_; }  // that is, or was, the session's
   uint64_t window() const { return session_.window(); }
+  uint64_t term() const { return session_.known().term; }  // of the newest Tuner that was met
   uint32_t protocol() const { return session_.protocol(); }
   bool relays_photos() const { return session_.relays_photos(); }
 

@@ -1,25 +1,19 @@
 // Two Tuners that share a state in a database, as real processes: one serves, the other waits and
 // takes over when that one is killed or paused; and nothing that was answered is lost.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <set>
 
 #include "framework/core/hash.h"
-#include "framework/core/net.h"
-#include "ndp/http/http_client.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/postgres/lease_lost.h"
 #include "ndp/postgres/postgres_fs.h"
 #include "ndp/wire/tuner_identity.h"
-#include "tests/cli/site_fixture.h"
-#include "tests/support/postgres_server.h"
+#include "tests/cli/standby_fixture.h"
 
 namespace ndtrain {
 using namespace ndp;
@@ -29,88 +23,13 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing_cli::Outcome;
+using testing_cli::StandbyTest;
 
 // 2, or as many as NDT_TAKEOVERS says.
 int takeovers() {
   const char* n = std::getenv("NDT_TAKEOVERS");
   return n ? std::atoi(n) : 2;
 }
-
-class StandbyTest : public testing_cli::SiteTest {
- protected:
-  void SetUp() override {
-    if (!support::PostgresServer::lacking().empty()) {
-      GTEST_SKIP() << support::PostgresServer::lacking();
-    }
-    url_ = support::PostgresServer::shared().new_database();
-    draw_photos(16);
-    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  }
-  void TearDown() override {
-    for (const auto& [name, pid] : running_) {
-      kill(pid, SIGKILL);
-      (void)end_of(pid, name);
-    }
-    SiteTest::TearDown();
-  }
-
-  // The same each time that it begins. No connection begins at such an address, which might take a
-  // port there while nobody listens.
-  std::string link(const std::string& name) {
-    std::string& address = links_[name];
-    if (address.empty()) {
-      const std::string host = "127.0.0." + std::to_string(1 + links_.size());
-      address = real_net().listen(host + ":0").or_throw()->address();
-    }
-    return address;
-  }
-  void begin(const std::string& name) {
-    running_[name] =
-        start_as(name, {"tuner", "serve", "--standby", "--state", url_, "--scratch",
-                        "scratch-" + name, "--listen", link(name), "--http", "127.0.0.1:0"});
-  }
-  void begin_store() {
-    running_["store"] =
-        start_as("store", {"pipestore", "serve", "--state", "state", "--photos", "photos", "--name",
-                           "attic", "--tuner", link("a") + "," + link("b"), "--labels", "folder",
-                           "--http", "127.0.0.1:0"});
-  }
-  Outcome end(const std::string& name) {
-    const pid_t pid = running_.at(name);
-    running_.erase(name);
-    return end_of(pid, name);
-  }
-
-  // What is behind `mark` in what the process says; "" until it does.
-  std::string address(const std::string& name, const std::string& mark) const {
-    const std::string said = said_by(name);
-    const size_t begin = said.find(mark);
-    const size_t http = begin == std::string::npos ? begin : said.find("HTTP on ", begin);
-    if (http == std::string::npos) return "";
-    const size_t end = said.find('\n', http);
-    return end == std::string::npos ? "" : said.substr(http + 8, end - http - 8);
-  }
-  std::string serving(const std::string& name) const {
-    return address(name, "the Tuner listens on");
-  }
-  // Whether this Tuner serves, and the store is with it.
-  bool serves(const std::string& name) const {
-    const std::string http = serving(name);
-    if (http.empty()) return false;
-    const auto r = HttpClient(http).get("/stores");
-    if (!r.ok() || r->status != 200) return false;
-    const auto stores = nlohmann::json::parse(r->body);
-    return stores.size() == 1 && stores[0].at("here");
-  }
-  nlohmann::json get(const std::string& name, const std::string& path) const {
-    const auto r = HttpClient(serving(name)).get(path);
-    return r.ok() ? nlohmann::json::parse(r->body, nullptr, false) : nlohmann::json();
-  }
-
-  std::string url_;
-  std::map<std::string, pid_t> running_;
-  std::map<std::string, std::string> links_;
-};
 
 // What was answered, by whoever was asked.
 struct Acknowledged {

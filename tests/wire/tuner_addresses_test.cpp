@@ -18,5 +18,10 @@ TEST(TunerAddresses, AreOneOrSeveralAndNoneIsEmpty) {
   }
 }
 
+TEST(TunerAddresses, SeveralAreDialledInQuickerSuccession) {
+  EXPECT_EQ(last_retry_of({"a:1"}), StoreSession::kLastRetry);
+  EXPECT_EQ(last_retry_of({"a:1", "b:1"}), StoreSession::kLastRetryOfSeveral);
+}
+
 }  // namespace
 }  // namespace ndtrain::ndp

@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "framework/core/log.h"
 #include "ndp/wire/grpc_link.h"
@@ -12,6 +13,7 @@
 #include "ndp/wire/role_loop.h"
 #include "ndp/wire/security_reload.h"
 #include "ndp/wire/state_directory.h"
+#include "ndp/wire/tuner_addresses.h"
 #include "ndp/wire/tuner_connection.h"
 #include "tuner/group/group_net.h"
 #include "tuner/group/group_rules.h"
@@ -25,14 +27,21 @@ namespace {
 // By default of this machine where the Tuner is on it.
 std::string listen_of(const MemberConfig& config) {
   if (config.relay || !config.listen.empty()) return config.listen;
-  return is_local(config.tuner) ? "127.0.0.1:0" : ":0";
+  return std::ranges::all_of(tuner_addresses(config.tuner), is_local) ? "127.0.0.1:0" : ":0";
 }
 
 }  // namespace
 
 struct MemberDaemon::Parts final : TunerEvents {
+  struct Joined {
+    TrainingPlace place;
+    LinkId link = 0;    // by which it was asked for
+    uint64_t term = 0;  // of the Tuner that leads
+  };
+
   Parts(const MemberConfig& c, Devices& devices, Fs& fs, Clock& k)
       : config(c),
+        tuners(tuner_addresses(config.tuner)),
         clock(k),
         net(config.security),
         certificates({"links", config.read_security,
@@ -62,14 +71,15 @@ struct MemberDaemon::Parts final : TunerEvents {
     hello.set_numerics(group_numerics(devices));
     hello.set_site(config.site);
     const auto dial = [this](LinkId id) {
-      return LinkClient::dial(config.tuner, certificates.now(), id, events, LinkKind::kMember);
+      return LinkClient::dial(tuner_of(id), certificates.now(), id, events, LinkKind::kMember);
     };
     connection = std::make_unique<TunerConnection>(
-        TunerConnection::Ports{.clock = clock, .state = state, .dial = dial}, std::move(hello),
-        drawn, *this);
+        TunerConnection::Ports{
+            .clock = clock, .state = state, .dial = dial, .last_retry = last_retry_of(tuners)},
+        std::move(hello), drawn, *this);
   }
   ~Parts() {
-    stopping = true;
+    leaves = true;
     thread = {};
     connection.reset();
   }
@@ -78,12 +88,20 @@ struct MemberDaemon::Parts final : TunerEvents {
     const auto wait = std::clamp<std::chrono::nanoseconds>(
         connection->next() - clock.monotonic(), std::chrono::milliseconds(1), kLongestWait);
     if (auto event = events.take(wait)) connection->handle(std::move(*event));
-    if (training && over) {
-      thread = {};
-      tell(std::exchange(training, std::nullopt)->training, failure);
-    }
+    if (training && over) training_over();
     connection->tick();
     certificates.look(clock.monotonic());
+  }
+
+  // Each dial takes the next address.
+  const std::string& tuner_of(LinkId link) const { return tuners[(link - 1) % tuners.size()]; }
+
+  void training_over() {
+    thread = {};
+    const Joined was = *std::exchange(training, std::nullopt);
+    if (was.link == connection->link()) tell(was.place.training, failure);
+    const auto next = std::exchange(asked, std::nullopt);
+    if (next && next->link == connection->link() && connection->open()) begin(*next);
   }
 
   // A training is between the ranks: it goes on while there is no session.
@@ -92,22 +110,37 @@ struct MemberDaemon::Parts final : TunerEvents {
   void message(const wire::ToStore& m) override {
     if (!m.has_join_training()) return connection->drop("a message that members are not sent");
     const wire::JoinTraining& join = m.join_training();
-    if (training)
-      return tell(join.training(), "it still trains for job " + std::to_string(training->job));
-    training = {.training = join.training(),
-                .job = join.job(),
-                .rank = static_cast<int>(join.rank()),
-                .ranks = static_cast<int>(join.ranks()),
-                .rendezvous = with_host_of(join.address(), config.tuner)};
+    const LinkId link = connection->link();
+    const Joined joined{.place = {.training = join.training(),
+                                  .job = join.job(),
+                                  .rank = static_cast<int>(join.rank()),
+                                  .ranks = static_cast<int>(join.ranks()),
+                                  .rendezvous = with_host_of(join.address(), tuner_of(link))},
+                        .link = link,
+                        .term = connection->term()};
+    if (!training) return begin(joined);
+    if (training->term == joined.term) {
+      return tell(join.training(),
+                  "it still trains for job " + std::to_string(training->place.job));
+    }
+    log::info("job {}: a Tuner of term {} asks, so who led this training serves no more",
+              joined.place.job, joined.term);
+    leaves = true;
+    asked = joined;
+  }
+
+  void begin(const Joined& joined) {
+    training = joined;
     over = false;
+    leaves = false;
     failure.clear();
-    thread = std::jthread([this, place = *training] { train(place); });
+    thread = std::jthread([this, place = joined.place] { train(place); });
   }
 
   void train(const TrainingPlace& place) {
     try {
       const FollowEnd ended = take_part(
-          setting, place, [this] { return stopping.load(); },
+          setting, place, [this] { return leaves.load(); },
           [](const std::string& line) { log::info("{}", line); });
       if (ended == FollowEnd::kStopped) failure = "it was stopped";
     } catch (const std::exception& e) {
@@ -127,6 +160,7 @@ struct MemberDaemon::Parts final : TunerEvents {
   }
 
   const MemberConfig config;
+  const std::vector<std::string> tuners;  // addresses
   Clock& clock;
   GroupNet net;
   SecurityReload<LinkSecurity> certificates;
@@ -134,9 +168,11 @@ struct MemberDaemon::Parts final : TunerEvents {
   const MemberSetting setting;
   LinkEvents<wire::ToStore> events;
   std::unique_ptr<TunerConnection> connection;
-  std::atomic<bool> stopping = false, over = false;
-  std::optional<TrainingPlace> training;
-  std::string failure;  // the thread's until `over`
+  std::atomic<bool> leaves = false;  // the training's thread is to
+  std::atomic<bool> over = false;
+  std::optional<Joined> training;
+  std::optional<Joined> asked;  // meanwhile, by a Tuner that has taken over
+  std::string failure;          // the thread's until `over`
   std::jthread thread;
 };
 
@@ -146,7 +182,7 @@ MemberDaemon::~MemberDaemon() = default;
 
 void MemberDaemon::run(const std::function<bool()>& stop) {
   while (!stop()) parts_->turn();
-  parts_->stopping = true;
+  parts_->leaves = true;
   parts_->connection->leave("it was told to");
 }
 

@@ -15,9 +15,10 @@ namespace ndtrain::tuner {
 using namespace ndp;
 
 struct MemberConfig {
-  std::string name;                       // unique among the members of a Tuner
-  std::string tuner = "127.0.0.1:25258";  // to dial
-  std::string state;                      // directory
+  std::string name;  // unique among the members of a Tuner
+  // To dial: an address, or with commas between them those of a Tuner and of its standbys.
+  std::string tuner = "127.0.0.1:25258";
+  std::string state;   // directory
   std::string listen;  // where other members find it; "": any port, of loopback where the Tuner is
   // The Tuner passes on what others and it say to each other, but for those of its site, where it
   // has one and `listen` says where they find it.

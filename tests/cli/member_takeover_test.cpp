@@ -1,0 +1,75 @@
+// A machine that trains with a Tuner goes on with the one that takes its state over.
+#include <gmock/gmock.h>
+
+#include "tests/cli/standby_fixture.h"
+
+namespace ndtrain {
+using namespace ndp;
+
+namespace {
+
+class MemberTakeover : public testing_cli::StandbyTest {
+ protected:
+  void SetUp() override {
+    StandbyTest::SetUp();
+    if (IsSkipped()) return;
+    begin("a");
+    ASSERT_TRUE(comes([&] { return !serving("a").empty(); })) << said_by("a");
+    begin("b");
+    begin_store();
+    // Silence of a rank is not what ends its training here.
+    running_["m"] = start_as("m", {"tuner", "join", "--tuner", link("a") + "," + link("b"),
+                                   "--state", "member", "--name", "m", "--rank-timeout", "600"});
+    ASSERT_TRUE(comes([&] { return serves("a") && get("a", "/members").size() == 1; }))
+        << said_by("store") << said_by("m");
+  }
+
+  nlohmann::json submit(const std::string& tuners) {
+    const auto o = run({"job",    "submit",   "finetune",  "-m",       "m.onnx", "--freeze",
+                        "layer1", "-e",       "60",        "--batch",  "8",      "--stores",
+                        "1",      "--shards", "2",         "--tuners", tuners,   "--no-publish",
+                        "--json", "--http",   serving("a")});
+    EXPECT_EQ(o.code, 0) << o.err;
+    return nlohmann::json::parse(o.out).at("job");
+  }
+  std::string job(const nlohmann::json& number, const std::string& more = "") const {
+    return "/jobs/" + number.dump() + more;
+  }
+  nlohmann::json result(const std::string& tuner, const nlohmann::json& number) {
+    EXPECT_TRUE(comes([&] { return get(tuner, job(number)).value("state", "") == "done"; }))
+        << get(tuner, job(number)) << get(tuner, job(number, "/log")) << said_by("m");
+    return get(tuner, job(number)).at("result");
+  }
+
+  // What two Tuners train, of which the one that leads is hit by `signal` in the midst of it.
+  nlohmann::json trained_over_a_takeover(int signal) {
+    const auto number = submit("2");
+    EXPECT_TRUE(comes([&] {
+      const std::string log = get("a", job(number, "/log")).dump();
+      return log.find("2 of 2 Tuners train") != std::string::npos &&
+             log.find("epoch 2/") != std::string::npos;
+    })) << get("a", job(number, "/log"));
+    EXPECT_EQ(get("a", job(number)).value("state", ""), "running");
+    kill(running_.at("a"), signal);
+    EXPECT_TRUE(comes([&] { return serves("b"); })) << said_by("b");
+    const auto done = result("b", number);
+    EXPECT_EQ(done.at("tuners"), 2) << get("b", job(number, "/log")) << said_by("m");
+    EXPECT_EQ(get("b", "/members").size(), 1u);
+    return done;
+  }
+};
+
+TEST_F(MemberTakeover, WhereTheTunerIsKilledTheWeightsAreThoseOfOneTuner) {
+  const auto expected = result("a", submit("1")).at("model_id");
+  EXPECT_EQ(trained_over_a_takeover(SIGKILL).at("model_id"), expected);
+}
+
+TEST_F(MemberTakeover, WhereTheTunerIsPausedItsTrainingIsLeftForTheNextOnes) {
+  trained_over_a_takeover(SIGSTOP);
+  EXPECT_THAT(said_by("m"), ::testing::HasSubstr("who led this training serves no more"));
+  kill(running_.at("a"), SIGCONT);
+  (void)end("a");
+}
+
+}  // namespace
+}  // namespace ndtrain

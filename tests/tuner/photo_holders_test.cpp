@@ -9,6 +9,7 @@
 #include "framework/core/coding.h"
 #include "framework/core/log.h"
 #include "framework/core/rng.h"
+#include "framework/testing/faulty_fs.h"
 #include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/sim/forwarding_fs.h"
@@ -64,6 +65,15 @@ struct HoldersLife {
   void set(const std::string& store, std::vector<Digest> photos) {
     holders.set(store, std::make_shared<const std::vector<Digest>>(std::move(photos)));
   }
+  bool holds(const std::string& store, const Digest& photo) const {
+    return holders.holds(store, photo).or_throw();
+  }
+  bool held_elsewhere(const std::string& store, const Digest& photo) const {
+    return holders.held_elsewhere(store, photo).or_throw();
+  }
+  std::vector<Digest> photos_of(const std::string& store) const {
+    return holders.photos_of(store).or_throw();
+  }
 
   std::set<std::string> known;
   support::WaitingLanes lanes;
@@ -93,20 +103,20 @@ class PhotoHoldersTest : public ::testing::Test {
 
 using Held = std::map<std::string, std::set<Digest>>;
 
-void expect_same(const PhotoHolders& holders, const Held& held, Rng& rng, uint64_t photos) {
+void expect_same(const HoldersLife& life, const Held& held, Rng& rng, uint64_t photos) {
   for (const char* const store : {"attic", "barn", "cellar", "shed"}) {
     const auto at = held.find(store);
     const std::set<Digest> own = at == held.end() ? std::set<Digest>() : at->second;
-    ASSERT_EQ(holders.heard_of(store), at != held.end()) << store;
-    ASSERT_EQ(holders.number_of(store), own.size()) << store;
-    ASSERT_EQ(holders.photos_of(store), std::vector<Digest>(own.begin(), own.end())) << store;
+    ASSERT_EQ(life.holders.heard_of(store), at != held.end()) << store;
+    ASSERT_EQ(life.holders.number_of(store), own.size()) << store;
+    ASSERT_EQ(life.photos_of(store), std::vector<Digest>(own.begin(), own.end())) << store;
     for (int i = 0; i < 50; ++i) {
       const Digest photo = numbered_photo(rng.next_below(photos));
-      ASSERT_EQ(holders.holds(store, photo), own.contains(photo)) << store;
+      ASSERT_EQ(life.holds(store, photo), own.contains(photo)) << store;
       const bool elsewhere = std::ranges::any_of(held, [&](const auto& other) {
         return other.first != store && other.second.contains(photo);
       });
-      ASSERT_EQ(holders.held_elsewhere(store, photo), elsewhere) << store;
+      ASSERT_EQ(life.held_elsewhere(store, photo), elsewhere) << store;
     }
   }
 }
@@ -140,7 +150,7 @@ TEST_F(PhotoHoldersTest, SayWhatAMapOfSetsSays) {
         life->set(store, {photos.begin(), photos.end()});
         held[store] = std::move(photos);
       }
-      expect_same(life->holders, held, rng, kPhotos);
+      expect_same(*life, held, rng, kPhotos);
       if (HasFatalFailure()) return;
     }
   }
@@ -152,8 +162,8 @@ TEST_F(PhotoHoldersTest, NothingOfAStoreThatIsNotKnownStaysOnDisk) {
   life.set("barn", numbered_photos(5, 20));
   life.lanes.run();
   EXPECT_FALSE(fs_.exists(holders_file("shed")));
-  EXPECT_TRUE(life.holders.holds("shed", numbered_photo(3)));
-  EXPECT_TRUE(HoldersLife(fs_).holders.holds("barn", numbered_photo(7)));
+  EXPECT_TRUE(life.holds("shed", numbered_photo(3)));
+  EXPECT_TRUE(HoldersLife(fs_).holds("barn", numbered_photo(7)));
   EXPECT_FALSE(HoldersLife(fs_, {"attic"}).holders.heard_of("barn"));
   EXPECT_FALSE(fs_.exists(holders_file("barn")));
 }
@@ -174,8 +184,8 @@ TEST_F(PhotoHoldersTest, WithoutRoomOnDiskItStaysInMemory) {
   fs_.set_capacity(1000);
   life.set("barn", numbered_photos(0, 100));
   life.lanes.run();
-  EXPECT_TRUE(life.holders.holds("barn", numbered_photo(7)));
-  EXPECT_EQ(life.holders.photos_of("barn"), numbered_photos(0, 100));
+  EXPECT_TRUE(life.holds("barn", numbered_photo(7)));
+  EXPECT_EQ(life.photos_of("barn"), numbered_photos(0, 100));
   EXPECT_FALSE(fs_.exists(holders_file("barn")));
 }
 
@@ -190,12 +200,12 @@ TEST_F(PhotoHoldersTest, WhatWasDeletedIsInNoFileAndInNoMemory) {
   const std::set<Digest> deleted = {gone, barns};
   ASSERT_FALSE(life.holders.writing());
 
-  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted);
+  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted).or_throw();
   ASSERT_EQ(files.size(), 2U);
-  EXPECT_FALSE(life.holders.holds("cellar", gone));
+  EXPECT_FALSE(life.holds("cellar", gone));
   const auto others_are_held = [&] {
-    return life.holders.holds("attic", kept) && life.holders.holds("barn", kept) &&
-           life.holders.holds("cellar", kept) && !life.holders.holds("attic", barns);
+    return life.holds("attic", kept) && life.holds("barn", kept) && life.holds("cellar", kept) &&
+           !life.holds("attic", barns);
   };
   EXPECT_TRUE(others_are_held());
   for (PhotoHolders::Rewrite& file : files) {
@@ -207,14 +217,14 @@ TEST_F(PhotoHoldersTest, WhatWasDeletedIsInNoFileAndInNoMemory) {
   for (const Digest& photo : deleted) {
     const std::string bytes(reinterpret_cast<const char*>(photo.data()), photo.size());
     for (const char* const store : {"attic", "barn"}) {
-      EXPECT_FALSE(life.holders.holds(store, photo));
+      EXPECT_FALSE(life.holds(store, photo));
       EXPECT_EQ(bytes_of(store).find(bytes), std::string::npos);
     }
   }
   EXPECT_EQ(life.holders.number_of("attic"), 399U);
   EXPECT_EQ(life.holders.number_of("barn"), 398U);
-  EXPECT_EQ(HoldersLife(fs_).holders.photos_of("barn"), life.holders.photos_of("barn"));
-  EXPECT_TRUE(life.holders.begin_forgetting(deleted).empty());
+  EXPECT_EQ(HoldersLife(fs_).photos_of("barn"), life.photos_of("barn"));
+  EXPECT_TRUE(life.holders.begin_forgetting(deleted).or_throw().empty());
 }
 
 TEST_F(PhotoHoldersTest, WhatAStoreSaysWhileOthersAreForgottenCounts) {
@@ -223,7 +233,7 @@ TEST_F(PhotoHoldersTest, WhatAStoreSaysWhileOthersAreForgottenCounts) {
   life.set("barn", numbered_photos(0, 400));
   life.lanes.run();
   const std::set<Digest> deleted = {numbered_photo(1)};
-  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted);
+  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted).or_throw();
   for (PhotoHolders::Rewrite& file : files) {
     PhotoHolders::forget_in(fs_, deleted, file).or_throw();
   }
@@ -231,10 +241,10 @@ TEST_F(PhotoHoldersTest, WhatAStoreSaysWhileOthersAreForgottenCounts) {
   life.holders.forget("barn");
   life.holders.end_forgetting(std::move(files));
   life.lanes.run();
-  EXPECT_EQ(life.holders.photos_of("attic"), numbered_photos(2, 10));
+  EXPECT_EQ(life.photos_of("attic"), numbered_photos(2, 10));
   EXPECT_FALSE(life.holders.heard_of("barn"));
   EXPECT_FALSE(fs_.exists(holders_file("barn")));
-  EXPECT_EQ(HoldersLife(fs_).holders.photos_of("attic"), numbered_photos(2, 10));
+  EXPECT_EQ(HoldersLife(fs_).photos_of("attic"), numbered_photos(2, 10));
 }
 
 TEST_F(PhotoHoldersTest, AFileThatCannotBeWrittenAgainStaysAsItIs) {
@@ -242,17 +252,17 @@ TEST_F(PhotoHoldersTest, AFileThatCannotBeWrittenAgainStaysAsItIs) {
   life.set("attic", numbered_photos(0, 4000));
   life.lanes.run();
   const std::set<Digest> deleted = {numbered_photo(1)};
-  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted);
+  std::vector<PhotoHolders::Rewrite> files = life.holders.begin_forgetting(deleted).or_throw();
   fs_.set_capacity(0);
   EXPECT_FALSE(PhotoHolders::forget_in(fs_, deleted, files.at(0)).ok());
   fs_.set_capacity(1 << 30);
   life.holders.end_forgetting(std::move(files));
   EXPECT_EQ(life.holders.number_of("attic"), 4000U);
-  EXPECT_TRUE(life.holders.holds("attic", numbered_photo(1)));
-  files = life.holders.begin_forgetting(deleted);
+  EXPECT_TRUE(life.holds("attic", numbered_photo(1)));
+  files = life.holders.begin_forgetting(deleted).or_throw();
   PhotoHolders::forget_in(fs_, deleted, files.at(0)).or_throw();
   life.holders.end_forgetting(std::move(files));
-  EXPECT_FALSE(life.holders.holds("attic", numbered_photo(1)));
+  EXPECT_FALSE(life.holds("attic", numbered_photo(1)));
 }
 
 TEST_F(PhotoHoldersTest, OfADamagedFileNothingIsHeardUntilItIsSaidAgain) {
@@ -271,16 +281,16 @@ TEST_F(PhotoHoldersTest, OfADamagedFileNothingIsHeardUntilItIsSaidAgain) {
                   DigestSetFile::open(fs_, holders_file("barn")).or_throw().check().ok(),
               false);
     HoldersLife life(fs_);
-    (void)life.holders.holds("barn", photos[0]);  // reads the filter
-    const std::vector<Digest> read = life.holders.photos_of("barn");
+    (void)life.holds("barn", photos[0]);  // reads the filter
+    const std::vector<Digest> read = life.photos_of("barn");
     EXPECT_TRUE(read.empty());
     EXPECT_FALSE(life.holders.heard_of("barn"));
-    EXPECT_FALSE(life.holders.holds("barn", photos[1]));
-    EXPECT_TRUE(life.holders.held_elsewhere("barn", photos[1])) << "attic's is another file";
+    EXPECT_FALSE(life.holds("barn", photos[1]));
+    EXPECT_TRUE(life.held_elsewhere("barn", photos[1])) << "attic's is another file";
     EXPECT_FALSE(fs_.exists(holders_file("barn")));
     life.set("barn", photos);
     life.lanes.run();
-    EXPECT_TRUE(life.holders.holds("barn", photos[1]));
+    EXPECT_TRUE(life.holds("barn", photos[1]));
     EXPECT_EQ(bytes_of("barn"), whole);
   };
   for (int i = 0; i < 300; ++i) {
@@ -295,7 +305,61 @@ TEST_F(PhotoHoldersTest, OfADamagedFileNothingIsHeardUntilItIsSaidAgain) {
   std::string swapped = whole;  // two blocks of the same set
   std::swap_ranges(swapped.begin() + 4096, swapped.begin() + 8192, swapped.begin() + 8192);
   expect_found(swapped);
-  EXPECT_TRUE(HoldersLife(fs_).holders.holds("attic", photos[1]));
+  EXPECT_TRUE(HoldersLife(fs_).holds("attic", photos[1]));
+}
+
+// What could not be found out is neither a yes nor a no.
+TEST_F(PhotoHoldersTest, WhatADiskDoesNotGiveIsAnErrorAndNoAnswer) {
+  const Digest attics = numbered_photo(1), barns = numbered_photo(300),
+               nobodys = numbered_photo(999);
+  {
+    HoldersLife life(fs_);
+    life.set("attic", numbered_photos(0, 300));
+    life.set("barn", numbered_photos(200, 500));
+    life.lanes.run();
+  }
+  for (const Fault fault : {Fault::kIo, Fault::kTooManyFiles}) {
+    for (const bool from_the_start : {false, true}) {
+      SCOPED_TRACE(std::string(name_of(fault)) + (from_the_start ? " from the start" : ""));
+      FaultyFs disk(fs_);
+      // Both files: behind the list, an open and a read of each.
+      disk.strike(from_the_start ? 2 : 0, fault, true);
+      HoldersLife life(disk);
+      disk.strike(1, fault, true);
+      EXPECT_TRUE(life.holders.heard_of("attic") && life.holders.heard_of("barn"));
+      EXPECT_FALSE(life.holders.holds("attic", attics).ok());
+      EXPECT_FALSE(life.holders.held_elsewhere("barn", attics).ok());
+      EXPECT_FALSE(life.holders.held_elsewhere("cellar", nobodys).ok());
+      EXPECT_FALSE(life.holders.photos_of("barn").ok());
+      EXPECT_FALSE(life.holders.begin_forgetting({attics}).ok());
+      EXPECT_FALSE(life.holds("cellar", attics)) << "of which nothing was heard";
+      disk.heal();
+      EXPECT_TRUE(life.holds("attic", attics) && life.holds("barn", barns));
+      EXPECT_TRUE(life.held_elsewhere("barn", attics) && !life.held_elsewhere("attic", attics));
+      EXPECT_FALSE(life.held_elsewhere("cellar", nobodys));
+      EXPECT_EQ(life.photos_of("barn"), numbered_photos(200, 500));
+      EXPECT_EQ(life.holders.begin_forgetting({attics}).or_throw().size(), 1U);
+    }
+  }
+}
+
+TEST_F(PhotoHoldersTest, WhatIsSaidOrForgottenMeanwhileCountsInsteadOfAFileThatCouldNotBeRead) {
+  {
+    HoldersLife life(fs_);
+    life.set("attic", numbered_photos(0, 10));
+    life.set("barn", numbered_photos(0, 10));
+    life.lanes.run();
+  }
+  FaultyFs disk(fs_);
+  disk.strike(2, Fault::kIo, true);
+  HoldersLife life(disk);
+  disk.heal();
+  life.set("attic", numbered_photos(20, 30));
+  life.holders.forget("barn");
+  life.lanes.run();
+  EXPECT_EQ(life.photos_of("attic"), numbered_photos(20, 30));
+  EXPECT_FALSE(life.holders.heard_of("barn"));
+  EXPECT_FALSE(fs_.exists(holders_file("barn")));
 }
 
 // A block of another set, whose own checksum is right.
@@ -310,7 +374,7 @@ TEST_F(PhotoHoldersTest, ABlockOfAnEarlierFileIsFound) {
   ASSERT_EQ(mixed.size(), before.size());
   mixed.replace(4096, 4096, before, 4096, 4096);
   put("barn", mixed);
-  EXPECT_TRUE(life.holders.photos_of("barn").empty());
+  EXPECT_TRUE(life.photos_of("barn").empty());
   EXPECT_FALSE(life.holders.heard_of("barn"));
 }
 
@@ -339,7 +403,7 @@ TEST_F(PhotoHoldersTest, ACrashLeavesWhatWasSaidBeforeOrThen) {
       Rng rng(seed, "crash");
       disk.crash(rng);
       HoldersLife life(disk);
-      const std::vector<Digest> now = life.holders.photos_of("barn");
+      const std::vector<Digest> now = life.photos_of("barn");
       EXPECT_TRUE(now == before || now == then) << now.size();
     }
   }

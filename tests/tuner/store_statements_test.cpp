@@ -8,7 +8,9 @@
 #include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
+#include "tests/sim/forwarding_fs.h"
 #include "tests/tuner/service_fixture.h"
+#include "tuner/service/digest_set_file.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -48,6 +50,19 @@ wire::Upload labelled(uint64_t sequence, int i, const std::string& name, float s
   u.mutable_top(0)->set_score(score);
   return u;
 }
+
+// A disk that does not give what stores hold.
+class HoldersAway final : public sim::ForwardingFs {
+ public:
+  using ForwardingFs::ForwardingFs;
+  Result<std::unique_ptr<File>> open(const std::string& path, Mode mode) override {
+    if (away && mode == Mode::kRead && path.find("holders/") != std::string::npos) {
+      return Status(Code::kIo, path + ": Input/output error");
+    }
+    return ForwardingFs::open(path, mode);
+  }
+  bool away = true;
+};
 
 struct StatementKeeper final : UploadSink {
   Status keep(const StorePlace& place, std::span<const wire::Upload> lines,
@@ -214,6 +229,37 @@ TEST_F(StoreStatements, ABadLineDoesNotComeBackWithTheNextTuner) {
   EXPECT_EQ(ack.refused(0).sequence(), 2U);
   say(2, {statement(1, 5)});
   EXPECT_EQ(kept(2).sequence(), 1U);
+}
+
+TEST_F(StoreStatements, WhileItCannotBeReadWhoHoldsAPhotoNobodyTakesItFromOthers) {
+  greet(1, "a");
+  greet(2, "evil");
+  wait(2);  // they are known to the next Tuner, too
+  DigestFilter filter;
+  const std::string path = "state/holders/" + to_hex(sha256("a")) + ".set";
+  fs_.make_directories("state/holders").or_throw();
+  const Digest photo = stated_photo(1);
+  ASSERT_TRUE(write_digest_set(fs_, path, "a", {&photo, 1}, filter).ok());
+  HoldersAway disk(fs_);
+  again_ = state_.next_term(1).or_throw();
+  TunerService next(
+      {disk, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_, &audit_},
+      again_);
+  heard_by_ = &next;
+  greet(1, "a");
+  greet(2, "evil");
+  say(2, {removed(1, 1)});
+  EXPECT_EQ(kept(2).sequence(), 0U) << "it waits";
+  EXPECT_FALSE(next.collections_holding(photo).ok());
+  disk.away = false;
+  clock_.advance(std::chrono::seconds(5));
+  next.tick();
+  lanes_.run();
+  const wire::UploadsKept ack = kept(2);
+  EXPECT_EQ(ack.sequence(), 1U);
+  ASSERT_EQ(ack.refused_size(), 1);
+  EXPECT_THAT(ack.refused(0).reason(), HasSubstr("is held by other stores"));
+  EXPECT_THAT(keeper_.forgotten, IsEmpty());
 }
 
 TEST_F(StoreStatements, AStoreWhoseLinesCannotBeKeptHoldsUpNobodyElse) {

@@ -52,9 +52,8 @@ std::optional<Digest> trashed_at(const WithService& with, const std::string& nam
   return found;
 }
 
-// nullopt: nobody could be asked.
-std::optional<std::set<std::string>> held_in(const WithService& with, const Digest& photo) {
-  std::optional<std::set<std::string>> collections;
+Result<std::set<std::string>> held_in(const WithService& with, const Digest& photo) {
+  Result<std::set<std::string>> collections = Status(Code::kIo, "the Tuner stops");
   (void)with([&](const TunerService& service) {
     collections = service.collections_holding(photo);
     return HttpResponse();
@@ -64,8 +63,8 @@ std::optional<std::set<std::string>> held_in(const WithService& with, const Dige
 
 Status only_in(const WithService& with, const std::function<LabelDb&()>& labels,
                const Digest& photo, const std::string& collection) {
-  std::optional<std::set<std::string>> all = held_in(with, photo);
-  if (!all) return {Code::kIo, "the Tuner stops"};
+  Result<std::set<std::string>> all = held_in(with, photo);
+  if (!all.ok()) return {Code::kIo, all.status().message()};
   try {
     const std::vector<std::vector<CollectedPath>> places =
         labels().places_of({&photo, 1}).or_throw();

@@ -70,7 +70,9 @@ StoreCover JobPlans::cover(const StoreChoice& choice) const {
   }
   std::vector<std::vector<Digest>> photos;  // read from the disk where they are few
   for (size_t s = 0; s < held.size() && claims <= kMostCompared; ++s) {
-    photos.push_back(ports_.holders.photos_of(held[s].store));
+    Result<std::vector<Digest>> read = ports_.holders.photos_of(held[s].store);
+    held[s].known = held[s].known && read.ok();
+    photos.push_back(read.ok() ? std::move(*read) : std::vector<Digest>());
     held[s].photos = photos[s];
   }
   StoreCover cover = claims <= kMostCompared ? greedy_cover(held) : uncompared(held);

@@ -93,7 +93,7 @@ void PhotoDeletions::pump() {
   const uint64_t from = idle ? whole : std::max(whole, labels_forgotten_);
   const std::span<const Digest> photos = log_.from(from);
   std::set<Digest> gone(photos.begin(), photos.end());
-  std::vector<PhotoHolders::Rewrite> held;
+  Result<std::vector<PhotoHolders::Rewrite>> held = std::vector<PhotoHolders::Rewrite>();
   if (idle && ports_.holders) held = ports_.holders->begin_forgetting(gone);
   ports_.lanes.start(
       kUploadLane,
@@ -107,11 +107,12 @@ void PhotoDeletions::pump() {
           s = job.traces ? job.traces->forget(job.files, ports_.fs, job.record, gone)
                          : job.files.forget(gone, false);
         }
-        for (auto& file : held) {
-          if (s.ok()) s = PhotoHolders::forget_in(ports_.fs, gone, file);
+        if (s.ok()) s = held.status();
+        for (size_t i = 0; held.ok() && s.ok() && i < held->size(); ++i) {
+          s = PhotoHolders::forget_in(ports_.fs, gone, (*held)[i]);
         }
         return [this, idle, all, s, held = std::move(held)]() mutable {
-          if (ports_.holders) ports_.holders->end_forgetting(std::move(held));
+          if (ports_.holders && held.ok()) ports_.holders->end_forgetting(std::move(*held));
           forgotten(all, idle, s);
         };
       });

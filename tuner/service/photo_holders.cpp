@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::string_view kExtension = ".set";
 
+// It is of no use any more, unlike one that a disk or a full table of files keeps from us.
+bool is_lost(const Status& s) { return s.code() == Code::kCorrupt || s.code() == Code::kNotFound; }
+
 std::vector<Digest> without(std::span<const Digest> all, const std::set<Digest>& some) {
   std::vector<Digest> rest;
   std::ranges::copy_if(all, std::back_inserter(rest),
@@ -35,24 +38,47 @@ void PhotoHolders::find_files() {
   if (names.status().code() == Code::kNotFound) return;
   names.status().or_throw();
   for (const std::string& name : *names) {
-    if (!is_temporary(name) && name.ends_with(kExtension)) find_file(join(directory, name));
+    if (is_temporary(name) || !name.ends_with(kExtension)) continue;
+    const std::string path = join(directory, name);
+    if (!find_file(path).ok()) unread_.insert(path);
   }
 }
 
-void PhotoHolders::find_file(const std::string& path) {
+Status PhotoHolders::find_file(const std::string& path) const {
   const Result<DigestSetFile> file = DigestSetFile::open(ports_.fs, path);
-  const Code code = file.status().code();
-  if (!file.ok())
+  if (!file.ok()) {
     log::warn("what a store holds is not known: {}: {}", path, file.status().message());
-  if (code == Code::kCorrupt) return remove_file(path);
-  if (!file.ok()) return;
+    if (!is_lost(file.status())) return file.status();
+    remove_file(path);
+    return {};
+  }
   const DigestSetFacts& facts = file->facts();
-  if (path_of(facts.name) != path || !ports_.known(facts.name)) return remove_file(path);
-  stores_[facts.name].facts = facts;
+  if (path_of(facts.name) == path && ports_.known(facts.name)) {
+    stores_[facts.name].facts = facts;
+  } else {
+    remove_file(path);
+  }
+  return {};
+}
+
+Status PhotoHolders::try_again(const std::string& path) const {
+  if (!unread_.contains(path)) return {};
+  Status s = find_file(path);
+  if (s.ok()) unread_.erase(path);
+  return s;
+}
+
+Status PhotoHolders::try_all_again() const {
+  Status all;
+  for (const std::string& path : std::set<std::string>(unread_)) {
+    if (Status s = try_again(path); !s.ok()) all = s;
+  }
+  return all;
 }
 
 void PhotoHolders::set(const std::string& store, PhotoClaims::Photos photos) {
   stores_[store] = {.photos = std::move(photos)};
+  unread_.erase(path_of(store));
   if (!ports_.known(store)) return;
   unwritten_.insert(store);
   write_next();
@@ -75,15 +101,24 @@ void PhotoHolders::recall(const SavedManifest& kept) {
 void PhotoHolders::forget(const std::string& store) {
   stores_.erase(store);
   unwritten_.erase(store);
+  unread_.erase(path_of(store));
   remove_file(path_of(store));
 }
 
-std::vector<PhotoHolders::Rewrite> PhotoHolders::begin_forgetting(const std::set<Digest>& photos) {
-  std::vector<Rewrite> files;
+Result<std::vector<PhotoHolders::Rewrite>> PhotoHolders::begin_forgetting(
+    const std::set<Digest>& photos) {
+  if (Status s = try_all_again(); !s.ok()) return s;
+  std::set<std::string> holding;
   for (auto& [store, held] : stores_) {
-    if (!std::ranges::any_of(photos, [&](const Digest& p) { return is_held(store, held, p); })) {
-      continue;
+    for (auto photo = photos.begin(); photo != photos.end() && !holding.contains(store); ++photo) {
+      const Result<bool> has = is_held(store, held, *photo);
+      if (!has.ok()) return has.status();
+      if (*has) holding.insert(store);
     }
+  }
+  std::vector<Rewrite> files;
+  for (const std::string& store : holding) {
+    Held& held = stores_.at(store);
     if (held.photos) {  // there is no file
       held.photos = std::make_shared<const std::vector<Digest>>(without(*held.photos, photos));
     } else {
@@ -102,7 +137,7 @@ Status PhotoHolders::forget_in(Fs& fs, const std::set<Digest>& photos, Rewrite& 
     rest.insert(rest.end(), kept.begin(), kept.end());
   })
                          : old.status();
-  if (read.code() == Code::kCorrupt || read.code() == Code::kNotFound) {
+  if (is_lost(read)) {
     log::warn("what store '{}' holds is not known: {}: {}", file.store, file.path, read.message());
     file.done = file.lost = true;
     const Status s = fs.remove(file.path);
@@ -169,7 +204,7 @@ void PhotoHolders::written(const std::string& store, const PhotoClaims::Photos& 
 
 bool PhotoHolders::heard_of(const std::string& store) const {
   const auto held = stores_.find(store);
-  return held != stores_.end() && !held->second.lost;
+  return held != stores_.end() ? !held->second.lost : unread_.contains(path_of(store));
 }
 
 uint64_t PhotoHolders::number_of(const std::string& store) const {
@@ -178,20 +213,32 @@ uint64_t PhotoHolders::number_of(const std::string& store) const {
   return held->second.photos ? held->second.photos->size() : held->second.facts.digests;
 }
 
-bool PhotoHolders::holds(const std::string& store, const Digest& photo) const {
+Result<bool> PhotoHolders::holds(const std::string& store, const Digest& photo) const {
+  if (Status s = try_again(path_of(store)); !s.ok()) return s;
   const auto held = stores_.find(store);
-  return held != stores_.end() && is_held(store, held->second, photo);
+  return held == stores_.end() ? false : is_held(store, held->second, photo);
 }
 
-bool PhotoHolders::held_elsewhere(const std::string& store, const Digest& photo) const {
-  return std::ranges::any_of(stores_, [&](auto& other) {
-    return other.first != store && is_held(other.first, other.second, photo);
-  });
+Result<bool> PhotoHolders::held_elsewhere(const std::string& store, const Digest& photo) const {
+  Status trouble;  // of a file that may say another thing
+  for (const std::string& path : std::set<std::string>(unread_)) {
+    if (path == path_of(store)) continue;
+    if (Status s = try_again(path); !s.ok()) trouble = s;
+  }
+  for (auto& [name, held] : stores_) {
+    if (name == store) continue;
+    const Result<bool> has = is_held(name, held, photo);
+    if (has.ok() && *has) return true;
+    if (!has.ok()) trouble = has.status();
+  }
+  if (!trouble.ok()) return trouble;
+  return false;
 }
 
-std::vector<Digest> PhotoHolders::photos_of(const std::string& store) const {
+Result<std::vector<Digest>> PhotoHolders::photos_of(const std::string& store) const {
+  if (Status s = try_again(path_of(store)); !s.ok()) return s;
   const auto held = stores_.find(store);
-  if (held == stores_.end()) return {};
+  if (held == stores_.end()) return std::vector<Digest>();
   if (held->second.photos) return *held->second.photos;
   std::vector<Digest> photos;
   const Status s = read_file(store, held->second, [&](DigestSetFile& file) {
@@ -199,10 +246,13 @@ std::vector<Digest> PhotoHolders::photos_of(const std::string& store) const {
       photos.insert(photos.end(), some.begin(), some.end());
     });
   });
-  return s.ok() ? photos : std::vector<Digest>();
+  if (s.ok()) return photos;
+  if (is_lost(s)) return std::vector<Digest>();
+  return s;
 }
 
-bool PhotoHolders::is_held(const std::string& store, Held& held, const Digest& photo) const {
+Result<bool> PhotoHolders::is_held(const std::string& store, Held& held,
+                                   const Digest& photo) const {
   if (held.photos) return std::ranges::binary_search(*held.photos, photo);
   if (held.filter && !held.filter->may_have(photo)) return false;
   bool has = false;
@@ -217,6 +267,7 @@ bool PhotoHolders::is_held(const std::string& store, Held& held, const Digest& p
     has = found.ok() && *found;
     return found.status();
   });
+  if (!s.ok() && !is_lost(s)) return s;
   return s.ok() && has;
 }
 
@@ -229,7 +280,7 @@ Status PhotoHolders::read_file(const std::string& store, Held& held,
   Status s = file.ok() ? read(*file) : file.status();
   if (s.ok()) return s;
   log::warn("what store '{}' holds is not known: {}: {}", store, path, s.message());
-  if (!held.rewriting && (s.code() == Code::kCorrupt || s.code() == Code::kNotFound)) {
+  if (!held.rewriting && is_lost(s)) {
     held = {.lost = true};
     remove_file(path);
   }

@@ -5,7 +5,9 @@
 //
 // DIR/holders/SHA256.set   called after the store's name: digest_set_file.h
 //
-// A file that is damaged is removed: of that store nothing was heard until its next inventory.
+// A file that is damaged is removed: of that store nothing was heard until its next inventory. One
+// that cannot be read says neither that its store holds a photo nor that it does not: whoever asks
+// gets that error, and the file is tried again with the next question.
 #pragma once
 
 #include <functional>
@@ -49,17 +51,18 @@ class PhotoHolders {
     bool done = false;
     bool lost = false;  // it was damaged, and is gone
   };
-  std::vector<Rewrite> begin_forgetting(const std::set<Digest>& photos);
+  // Where it is not ok nothing has begun.
+  Result<std::vector<Rewrite>> begin_forgetting(const std::set<Digest>& photos);
   static Status forget_in(Fs& fs, const std::set<Digest>& photos, Rewrite& file);
   void end_forgetting(std::vector<Rewrite> files);
   bool writing() const { return writing_ || !unwritten_.empty(); }
 
-  bool holds(const std::string& store, const Digest& photo) const;
-  bool held_elsewhere(const std::string& store, const Digest& photo) const;
-  bool heard_of(const std::string& store) const;
+  Result<bool> holds(const std::string& store, const Digest& photo) const;
+  Result<bool> held_elsewhere(const std::string& store, const Digest& photo) const;
+  bool heard_of(const std::string& store) const;       // also where its file cannot be read
   uint64_t number_of(const std::string& store) const;  // 0: nothing was heard
   // Rising, read from the disk; none where nothing was heard.
-  std::vector<Digest> photos_of(const std::string& store) const;
+  Result<std::vector<Digest>> photos_of(const std::string& store) const;
 
  private:
   struct Held {
@@ -73,19 +76,22 @@ class PhotoHolders {
 
   std::string path_of(const std::string& store) const;
   void find_files();
-  void find_file(const std::string& path);
+  Status find_file(const std::string& path) const;
+  Status try_again(const std::string& path) const;
+  Status try_all_again() const;
   void write_next();
   void written(const std::string& store, const PhotoClaims::Photos& photos,
                const Result<DigestSetFacts>& facts, DigestFilter filter);
-  bool is_held(const std::string& store, Held& held, const Digest& photo) const;
-  // Nothing was heard of the store where its file cannot be read, which is logged.
+  Result<bool> is_held(const std::string& store, Held& held, const Digest& photo) const;
+  // What goes wrong is logged; kCorrupt, kNotFound: nothing was heard of the store.
   Status read_file(const std::string& store, Held& held,
                    const std::function<Status(DigestSetFile&)>& read) const;
   void remove_file(const std::string& path) const;
 
   const Ports ports_;
-  mutable Stores stores_;            // what is wrong with a file is found when it is read
-  std::set<std::string> unwritten_;  // of stores that are known
+  mutable Stores stores_;                 // what is wrong with a file is found when it is read
+  mutable std::set<std::string> unread_;  // paths of files that could not be when they were found
+  std::set<std::string> unwritten_;       // of stores that are known
   bool writing_ = false;
 };
 

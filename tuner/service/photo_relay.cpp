@@ -25,7 +25,8 @@ std::optional<std::string> PhotoRelay::next_holder(const std::string& store,
   for (const auto& [name, other] : stores) {
     if (name == store || !other.here || !other.gives_photos || asked.tried.contains(name)) continue;
     if (other.collection != stores.at(store).collection) continue;
-    if (ports_.holders.holds(name, asked.photo)) return name;
+    const Result<bool> holds = ports_.holders.holds(name, asked.photo);
+    if (holds.ok() && *holds) return name;
     if (!any) any = name;
   }
   return any;

@@ -172,10 +172,12 @@ TunerService::Deletion TunerService::delete_photos(std::span<const Digest> photo
   return d;
 }
 
-std::set<std::string> TunerService::collections_holding(const Digest& photo) const {
+Result<std::set<std::string>> TunerService::collections_holding(const Digest& photo) const {
   std::set<std::string> collections;
   for (const auto& [name, store] : stores_.all()) {
-    if (holders_.holds(name, photo)) collections.insert(store.collection);
+    const Result<bool> holds = holders_.holds(name, photo);
+    if (!holds.ok()) return holds.status();
+    if (*holds) collections.insert(store.collection);
   }
   return collections;
 }

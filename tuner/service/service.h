@@ -142,7 +142,7 @@ class TunerService final : StoreEvents {
   const StoreChoice* waits_for(uint64_t job) const { return runner_.waits_for(job); }
   const PhotoTrash& trash() const { return trash_; }
   // Of the stores that hold it, as far as they have said.
-  std::set<std::string> collections_holding(const Digest& photo) const;
+  Result<std::set<std::string>> collections_holding(const Digest& photo) const;
   bool is_deleted(const Digest& photo) const { return deletions_.has(photo); }
   std::vector<StoreRecord> stores() const;
   int64_t room() const;  // bytes that a job's rows may take here where it does not say how many

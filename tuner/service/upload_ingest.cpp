@@ -134,13 +134,12 @@ void UploadIngest::judge(const std::map<Digest, std::set<std::string>>& recorded
     const bool again = line.upload.restores() > 0;  // it comes with the photo
     if (!is_statement(line.upload)) taken.insert(photo);
     if ((!is_statement(line.upload) && !again) || stores == recorded.end()) continue;
-    const bool here = taken.contains(photo) || ports_.holders.holds(batch.store, photo) ||
-                      stores->second.contains(batch.store);
-    const auto elsewhere = [&] {
-      return !stores->second.empty() || ports_.holders.held_elsewhere(batch.store, photo);
-    };
+    const bool known = taken.contains(photo) || stores->second.contains(batch.store);
+    const Result<bool> may =
+        known ? true : may_speak_of(batch.store, photo, stores->second.empty());
+    if (!may.ok()) return failed(may.status());
     AuditLine a = audit_of(batch.store, line.upload);
-    if (here || !elsewhere()) {
+    if (*may) {
       audit.push_back(std::move(a));
       continue;
     }
@@ -162,6 +161,16 @@ void UploadIngest::judge(const std::map<Digest, std::set<std::string>>& recorded
       failed(s);
     };
   });
+}
+
+// Of a photo that no store has uploaded, as far as `nobodys` says.
+Result<bool> UploadIngest::may_speak_of(const std::string& store, const Digest& photo,
+                                        bool nobodys) const {
+  Result<bool> holds = ports_.holders.holds(store, photo);
+  if (!holds.ok() || *holds) return holds;
+  if (!nobodys) return false;
+  const Result<bool> elsewhere = ports_.holders.held_elsewhere(store, photo);
+  return elsewhere.ok() ? Result<bool>(!*elsewhere) : elsewhere;
 }
 
 AuditLine UploadIngest::audit_of(const std::string& store, const wire::Upload& line) const {

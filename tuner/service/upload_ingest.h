@@ -58,6 +58,7 @@ class UploadIngest {
   std::vector<JobFiles> earlier_records();
   void leave_out_removed_tasks(UploadBatch& batch) const;
   void judge(const std::map<Digest, std::set<std::string>>& recorded);
+  Result<bool> may_speak_of(const std::string& store, const Digest& photo, bool nobodys) const;
   AuditLine audit_of(const std::string& store, const wire::Upload& line) const;
   void keep();
   void failed(const Status& status);

@@ -153,7 +153,10 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   }
   std::vector<wire::Upload> lines = labels_of(line_of(id, path), std::move(*labelling));
   lines.front().set_restores(restores);
-  if (Status s = log_.commit(std::move(lines)); !s.ok()) return s;
+  if (Status s = log_.commit(std::move(lines)); !s.ok()) {
+    if (!here && !(known && known->uploaded)) take_back(path);
+    return s;
+  }
   if (restores > 0) {
     if (Status s = config_.trash->restore(id); !s.ok()) return s;
   }
@@ -165,6 +168,13 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   if (online_.models() != by)
     restored();  // a version came meanwhile, of a task without one perhaps
   return Photo{id, *log_.find(id)};
+}
+
+// A file of which no line speaks would take room that nobody finds again.
+void Uploads::take_back(const std::string& path) {
+  if (!photos_.is_upload(path)) return;
+  const Status s = fs_.remove(photos_.file_of(path));
+  if (!s.ok()) log::warn("{} stays, though it is no upload: {}", path, s.message());
 }
 
 // One that the disk has damaged is put right where it is.

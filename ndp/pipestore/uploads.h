@@ -153,7 +153,8 @@ class Uploads {
                            const Preprocess& preprocess);
   bool has(const std::string& path, const std::string& file) const;
   Result<std::string> keep(const std::optional<UploadLog::Known>& known, const std::string& path,
-                           const std::string& file);          // where
+                           const std::string& file);  // where
+  void take_back(const std::string& path);
   Result<std::vector<std::string>> places(const Digest& id);  // paths of the photo
   Result<std::vector<std::string>> shown(const Digest& id);   // and it is not in the trash
   bool in_trash(const Digest& id) const { return config_.trash && config_.trash->has(id); }

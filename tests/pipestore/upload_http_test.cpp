@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/core/fs.h"
+#include "framework/testing/faulty_fs.h"
 #include "ndp/http/http_client.h"
 #include "ndp/photos/decode.h"
 #include "tests/http/raw_http.h"
@@ -18,6 +19,21 @@ using ::testing::HasSubstr;
 using testing::model_of;
 using testing::photo_file;
 using ::testing::StartsWith;
+
+// Files below a directory, with their sizes.
+std::map<std::string, int64_t> files_in(Fs& fs, const std::string& directory) {
+  std::map<std::string, int64_t> all;
+  for (const std::string& name : fs.list(directory).or_throw()) {
+    const std::string path = join(directory, name);
+    const FileInfo info = fs.info(path).or_throw();
+    if (info.is_directory) {
+      all.merge(files_in(fs, path));
+    } else {
+      all[path] = info.size;
+    }
+  }
+  return all;
+}
 
 class UploadHttp : public testing::UploadsTest {
  protected:
@@ -70,6 +86,47 @@ TEST_F(UploadHttp, TakesAPhotoAndShowsWhatIsKnownOfIt) {
   EXPECT_EQ(client().remove("/photos/" + id).or_throw().status, 200);
   EXPECT_EQ(client().get("/photos/" + id).or_throw().status, 404);
   EXPECT_EQ(post(file).status, 410);
+}
+
+// Each operation by which an upload is kept finds no room, or room for half of it.
+TEST_F(UploadHttp, AFullVolumeIsSaidLeavesNothingBehindAndTakesTheNextWhenThereIsRoom) {
+  FaultyFs faulty(fs_);
+  disk_ = &faulty;
+  std::vector<std::string> taken;
+  int full = 0;
+  for (const Fault fault : {Fault::kNoSpace, Fault::kShortWrite}) {
+    for (int n = 1; n < 50; ++n) {
+      SCOPED_TRACE(std::string(name_of(fault)) + ", operation " + std::to_string(n));
+      serve();
+      const auto before = files_in(fs_, "state");
+      const std::string file = photo_file(static_cast<int>(taken.size()));
+      faulty.strike(n, fault, true);
+      const HttpResponse r = post(file);
+      const bool struck = faulty.struck();
+      faulty.heal();
+      taken.push_back(file);
+      if (!struck) {
+        EXPECT_EQ(r.status, 202) << r.body;
+        break;
+      }
+      ++full;
+      EXPECT_EQ(r.status, 507) << r.body;
+      EXPECT_THAT(r.body, HasSubstr("No space left on device"));
+      EXPECT_EQ(files_in(fs_, "state"), before);
+      EXPECT_EQ(client().get("/photos/" + to_hex(sha256(file))).or_throw().status, 404);
+      EXPECT_EQ(post(file).status, 202) << "now there is room";
+      server_.reset();
+    }
+    server_.reset();
+  }
+  EXPECT_GT(full, 4);
+  serve();  // as a process that starts after it
+  for (const std::string& file : taken) {
+    EXPECT_EQ(client().get("/photos/" + to_hex(sha256(file))).or_throw().body, file);
+  }
+  EXPECT_EQ(log_->counts().photos, static_cast<int64_t>(taken.size()));
+  server_.reset();
+  close();
 }
 
 TEST_F(UploadHttp, BrowsersGetAJpegOfWhatTheyCannotShow) {

@@ -94,13 +94,13 @@ class UploadsTest : public ::testing::Test {
   }
   void open(UploadConfig config = {}) {
     close();
-    fs_.make_directories(photos_).or_throw();
+    disk_->make_directories(photos_).or_throw();
     config.photos = photos_;
     config.state = state_;
     config.online.batch = 8;
-    log_ = UploadLog::open(fs_, state_ + "/uploads").or_throw();
+    log_ = UploadLog::open(*disk_, state_ + "/uploads").or_throw();
     uploads_ = std::make_unique<Uploads>(
-        config, fs_, clock_, *log_, *cache_,
+        config, *disk_, clock_, *log_, *cache_,
         Catalogue::open(real_fs(), directory_.at("catalogue")).or_throw(), upload_priority_, [] {});
   }
   void close() {
@@ -122,6 +122,7 @@ class UploadsTest : public ::testing::Test {
 
   std::string photos_ = "photos", state_ = "state";
   MemoryFs fs_, cache_fs_;
+  Fs* disk_ = &fs_;  // or one in front of it, which outlives what is open
   UploadPriority upload_priority_;
   ManualClock clock_;
   support::TemporaryDirectory directory_;

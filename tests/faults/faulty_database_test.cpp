@@ -73,6 +73,66 @@ TEST_P(FaultyDatabase, LosesNothingThatWasAcknowledged) {
   EXPECT_GT(pairs, 100);
 }
 
+// The machine ends in each write and each fsync of one process, and what was not synced is lost.
+class LostWrites : public FaultyDatabase {
+ protected:
+  // Whether the fault struck.
+  bool lose(int64_t n, Fault fault, FaultyVfs::Survives survives, Rng& rng) {
+    std::filesystem::remove_all("state");
+    std::filesystem::copy("begun", "state", std::filesystem::copy_options::recursive);
+    Account account = begun_;
+    FaultyVfs::begin_losses();
+    FaultyVfs::strike(n, fault);
+    try {
+      work(real_fs(), account, false, false);
+    } catch (const FsyncFailed& e) {
+      expect_reason(e.what);
+    }
+    const bool struck = FaultyVfs::struck();
+    FaultyVfs::lose(survives, rng);
+    FaultyVfs::heal();
+    restart(real_fs(), account, is_lie(fault));
+    return struck;
+  }
+
+  void sweep_losses(Fault fault) {
+    int64_t most = 0;
+    for (const auto survives :
+         {FaultyVfs::Survives::kNothing, FaultyVfs::Survives::kSome, FaultyVfs::Survives::kAll}) {
+      Rng rng(static_cast<uint64_t>(survives), "losses");
+      for (int64_t n = 1; n < 10'000; ++n) {
+        SCOPED_TRACE("operation " + std::to_string(n) + ": " + name_of(fault) + ", survives " +
+                     std::to_string(static_cast<int>(survives)));
+        if (!lose(n, fault, survives, rng) || HasFailure()) {
+          most = std::max(most, n - 1);
+          break;
+        }
+      }
+    }
+    std::printf("%s: %lld operations, each in three ways\n", name_of(fault),
+                static_cast<long long>(most));
+    EXPECT_GT(most, 5);
+  }
+
+  void SetUp() override {
+    std::filesystem::create_directory("state");
+    begun_ = begin(real_fs());
+    std::filesystem::rename("state", "begun");
+  }
+  void TearDown() override { FaultyVfs::forget_losses(); }
+};
+
+TEST_P(LostWrites, WhatWasAcknowledgedIsThereWhereverTheMachineEnds) {
+  sweep_losses(Fault::kTornWrite);
+  sweep_losses(Fault::kIo);
+}
+
+TEST_P(LostWrites, AnFsyncThatIsLostCostsWhatWasSaidThenOrTheFileWhichIsNamed) {
+  sweep_losses(Fault::kSyncLost);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LostWrites, ::testing::Values(database_kinds()[0]), kind_name);
+
 INSTANTIATE_TEST_SUITE_P(Of, FaultyDatabase, ::testing::ValuesIn(database_kinds()), kind_name);
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "framework/core/limits.h"
 #include "framework/onnx/import.h"
 #include "framework/passes/inference.h"
+#include "ndp/deltas/delta.h"
 #include "ndp/jobs/described_model.h"
 
 namespace ndtrain::ndp {
@@ -16,6 +17,10 @@ ModelFile model_from_bytes(std::string file, const std::string& path) {
 }
 
 }  // namespace
+
+Result<std::string> ModelCheck::apply(std::string_view base, std::string_view delta) {
+  return apply_delta(base, delta);
+}
 
 void try_model(std::string file) {
   const ModelFile model = model_from_bytes(std::move(file), "");

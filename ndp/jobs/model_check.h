@@ -1,4 +1,5 @@
-// Models that came from elsewhere, tried before this process imports them.
+// Models that came from elsewhere, tried before this process imports them, and deltas, applied
+// where they can do it no harm.
 #pragma once
 
 #include <string>
@@ -19,6 +20,8 @@ class ModelCheck {
   // thread; it may take minutes. kCorrupt, kTooLarge, kUnsupported: it does not, and why; kIo: it
   // could not be tried.
   virtual Status check(const Digest& digest, std::string_view file) = 0;
+  // apply_delta(), here or where it harms nobody. Any thread. kIo: it could not be tried.
+  virtual Result<std::string> apply(std::string_view base, std::string_view delta);
 };
 
 // What a role does with a model file before it runs it: imports it, and folds its constants. Throws

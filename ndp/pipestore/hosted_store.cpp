@@ -189,6 +189,17 @@ PhotoRowConfig HostedStore::row_config(const PipeStoreConfig& config) {
   return rows;
 }
 
+namespace {
+
+DeltaApplier delta_applier(ModelCheck* sandbox) {
+  if (!sandbox) return apply_delta;
+  return [sandbox](std::string_view base, std::string_view delta) {
+    return sandbox->apply(base, delta);
+  };
+}
+
+}  // namespace
+
 PipeStoreService::Setting HostedStore::setting(const PipeStoreConfig& config) {
   return {.fs = shared_.fs,
           .clock = shared_.clock,
@@ -200,6 +211,7 @@ PipeStoreService::Setting HostedStore::setting(const PipeStoreConfig& config) {
           .uploads = log_.get(),
           .space = [this, directory = config.state] { return space(directory); },
           .in_force_changed = [this](const std::string& task) { put_in_force(task); },
+          .apply = delta_applier(shared_.check),
           .forget = [this](auto deleted) { return uploads_->forget(deleted); },
           .tokens = shared_.tokens,
           .trash = &trash_,

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "framework/core/log.h"
+#include "ndp/deltas/delta.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -53,15 +54,37 @@ Status ModelSandbox::tried(const Digest& digest, std::string_view file) {
   std::optional<Status> answer = worker.try_model(file);
   const std::lock_guard lock(mutex_);
   if (!answer) {
-    ++counts_.ended[static_cast<size_t>(worker.end())];
-    log::warn("model {}: its importer was stopped: {}", to_hex(digest).substr(0, 12), worker.how());
-    const Code code = worker.end() == WorkerEnd::kKilled ? Code::kIo : Code::kCorrupt;
-    answer.emplace(code, "it is not imported: a process that tried was stopped: " + worker.how());
+    answer = stopped(worker, "model " + to_hex(digest).substr(0, 12), "imported");
     if (!is_of_the_model(worker.end())) return *answer;
   }
   if (known_.size() >= kKnown) known_.clear();
   known_[digest] = *answer;
   return *answer;
+}
+
+// Under mutex_.
+Status ModelSandbox::stopped(const WorkerProcess& worker, const std::string& what,
+                             const std::string& done) {
+  ++counts_.ended[static_cast<size_t>(worker.end())];
+  log::warn("{}: its importer was stopped: {}", what, worker.how());
+  const Code code = worker.end() == WorkerEnd::kKilled ? Code::kIo : Code::kCorrupt;
+  return {code, "it is not " + done + ": a process that tried was stopped: " + worker.how()};
+}
+
+Result<std::string> ModelSandbox::apply(std::string_view base, std::string_view delta) {
+  const Result<DeltaEnds> ends = delta_ends(delta);
+  if (!ends.ok()) return ends.status();
+  if (sha256(base) != ends->base) return Status(Code::kNotFound, "it is a delta from another file");
+  Result<std::unique_ptr<WorkerProcess>> started =
+      WorkerProcess::start(worker_for(static_cast<int64_t>(base.size() + delta.size())));
+  if (!started.ok()) return started.status();
+  std::optional<Result<std::string>> made = (*started)->apply(base, delta);
+  const std::lock_guard lock(mutex_);
+  ++counts_.deltas;
+  const std::string result = to_hex(ends->result).substr(0, 12);
+  if (!made) return stopped(**started, "a delta to model " + result, "applied");
+  if (!made->ok() || sha256(**made) == ends->result) return *std::move(made);
+  return Status(Code::kCorrupt, "what was made of it is not model " + result);
 }
 
 ModelSandbox::Counts ModelSandbox::counts() const {
@@ -73,9 +96,12 @@ void ModelSandbox::add_metrics(MetricsText& to) const {
   const Counts now = counts();
   to.counter("ndtrain_sandbox_models_total", "Models that were tried in the sandbox", {},
              static_cast<double>(now.models));
+  to.counter("ndtrain_sandbox_deltas_total", "Deltas between models that were applied there", {},
+             static_cast<double>(now.deltas));
   for (const WorkerEnd end : kWorkerEnds) {
     to.counter("ndtrain_sandbox_models_stopped_total",
-               "Processes of the sandbox that a model ended", {{"why", std::string(name_of(end))}},
+               "Processes of the sandbox that a model or a delta ended",
+               {{"why", std::string(name_of(end))}},
                static_cast<double>(now.ended[static_cast<size_t>(end)]));
   }
 }

@@ -2,6 +2,8 @@
 // nothing else (confinement.h): one for each model. A model by which that crashes, hangs, asks for
 // memory without end, or asks the kernel for what no importer needs, is refused, and its owner does
 // not import it. One that gets through is imported by its owner once more, from the same bytes.
+// Deltas are applied there and nowhere else: what comes of one is the file that it names, by its
+// SHA-256, or nothing.
 #pragma once
 
 #include <array>
@@ -38,10 +40,12 @@ class ModelSandbox final : public ModelCheck {
   // Remembers its answer to a file, unless the worker hung or was killed by others.
   Status check(const Digest& digest, std::string_view file) override;
 
+  Result<std::string> apply(std::string_view base, std::string_view delta) override;
+
   std::string missing() const { return confinement_.lacks(); }  // on this machine
 
   struct Counts {
-    int64_t models = 0;                                   // that were tried
+    int64_t models = 0, deltas = 0;                       // that were tried
     std::array<int64_t, kWorkerEnds.size() + 1> ended{};  // workers, by WorkerEnd
   };
   Counts counts() const;
@@ -50,6 +54,7 @@ class ModelSandbox final : public ModelCheck {
  private:
   WorkerProcess::Config worker_for(int64_t file_bytes) const;
   Status tried(const Digest& digest, std::string_view file);
+  Status stopped(const WorkerProcess& worker, const std::string& what, const std::string& done);
 
   const Config config_;
   Confinement confinement_;

@@ -25,7 +25,9 @@ struct WorkerRecord {
     kImage,
     kRefusal,
     kModel,
-    kImported
+    kImported,
+    kDelta,
+    kFile
   };
   uint32_t kind = 0;
   uint32_t part = 0;   // bytes in the window
@@ -42,6 +44,8 @@ struct WorkerRecord {
   uint32_t crop = 0;  // to what these four say
   int32_t img_size = 0, resize = 0;
   uint32_t interpolation = 0, squash = 0;
+
+  uint64_t base = 0;  // kDelta: so many of the bytes are its base's, which come first
 
   // kImage
   int32_t width = 0, height = 0;

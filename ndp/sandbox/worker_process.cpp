@@ -20,6 +20,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/limits.h"
 #include "framework/core/text.h"
+#include "ndp/deltas/delta.h"
 #include "ndp/sandbox/decode_worker.h"
 #include "ndp/sandbox/model_worker.h"
 #include "ndp/sandbox/worker_start.h"
@@ -251,6 +252,25 @@ std::optional<Status> WorkerProcess::try_model(std::string_view file) {
   if (answer) refused = refusal_in(*answer);
   if (!refused) finish(deadline);
   return refused;
+}
+
+std::optional<Result<std::string>> WorkerProcess::apply(std::string_view base,
+                                                        std::string_view delta) {
+  const auto deadline = std::chrono::steady_clock::now() + config_.deadline;
+  const WorkerRecord task{.kind = WorkerRecord::kDelta, .base = base.size()};
+  const std::optional<WorkerRecord> answer =
+      ask(task, std::string(base) + std::string(delta), deadline);
+  if (answer && answer->kind == WorkerRecord::kFile &&
+      answer->total <= largest_result(base.size())) {
+    std::string file(answer->total, '\0');
+    if (channel_.receive_all(*answer, std::as_writable_bytes(std::span(file)), deadline)) {
+      return file;
+    }
+  } else if (answer) {
+    if (std::optional<Status> refused = refusal_in(*answer)) return *std::move(refused);
+  }
+  finish(deadline);
+  return std::nullopt;
 }
 
 std::optional<WorkerRecord> WorkerProcess::ask(const WorkerRecord& record, std::string_view file,

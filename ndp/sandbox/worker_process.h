@@ -57,6 +57,9 @@ class WorkerProcess {
                                       PhotoCost& cost);
   // Whether a model worker can import this file; nullopt as above.
   std::optional<Status> try_model(std::string_view file);
+  // What a model worker makes of these by apply_delta(), which is not what it should be for
+  // certain; nullopt as above.
+  std::optional<Result<std::string>> apply(std::string_view base, std::string_view delta);
   WorkerEnd end() const { return end_; }
   // What became of it, for people: "it crashed (SIGSEGV)".
   const std::string& how() const { return how_; }

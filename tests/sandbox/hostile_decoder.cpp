@@ -91,6 +91,14 @@ class HostileDecoder final : public PhotoDecoder {
     decode("", file, {}, nullptr, cost).status().or_throw();
   }
 
+  Result<std::string> apply(std::string_view base, std::string_view delta) {
+    if (!base.starts_with('!')) return apply_delta(base, delta);
+    if (base == "!make another file") return std::string("another file");
+    PhotoCost cost;
+    const Result<Image> done = decode("", base, {}, nullptr, cost);
+    return done.ok() ? Result<std::string>(std::string("done")) : done.status();
+  }
+
  private:
   Result<Image> poison() {
     poisoned_ = true;
@@ -161,5 +169,8 @@ int main(int argc, char** argv) {
   HostileDecoder decoder;
   if (word == kDecodeWorker) return serve_decoding(decoder);
   if (word != kModelWorker) return 2;
-  return serve_importing([&](std::string file) { decoder.import(std::move(file)); });
+  return serve_importing(
+      {.importer = [&](std::string file) { decoder.import(std::move(file)); },
+       .applier = [&](std::string_view base,
+                      std::string_view delta) { return decoder.apply(base, delta); }});
 }

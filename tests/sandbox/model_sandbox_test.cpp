@@ -9,6 +9,8 @@
 #include <string>
 
 #include "models/zoo.h"
+#include "ndp/deltas/delta.h"
+#include "ndp/wire/digests.h"
 #include "tests/deltas/some_model.h"
 #include "tests/sandbox/hostile_pool.h"
 
@@ -156,6 +158,66 @@ TEST(ModelSandbox, AFileThatGrowsWithoutEndIsRefused) {
   EXPECT_FALSE(s.ok());
   EXPECT_THAT(s.message(), AnyOf(HasSubstr("no memory for the 33554432 bytes"),
                                  HasSubstr("more memory than a model worker may have")));
+}
+
+// A delta from `base` to `result`, neither of which need be a model.
+std::string delta_between(const std::string& base, const std::string& result) {
+  std::string delta =
+      make_delta(good_model(), export_model(testing::some_model(4))).or_throw().bytes;
+  const DeltaEnds ends = delta_ends(delta).or_throw();
+  const auto put = [&](const Digest& was, const Digest& is) {
+    const size_t at = delta.find(bytes_of(was));
+    if (at == std::string::npos) throw Error("a delta names both of its files");
+    delta.replace(at, was.size(), bytes_of(is));
+  };
+  put(ends.base, sha256(base));
+  put(ends.result, sha256(result));
+  return delta;
+}
+
+TEST(ModelSandbox, AppliesDeltasAsTheProcessDoes) {
+  ModelSandbox sandbox(hostile_models());
+  const std::string base = good_model(), result = export_model(testing::some_model(4));
+  const std::string delta = make_delta(base, result).or_throw().bytes;
+  EXPECT_EQ(sandbox.apply(base, delta).or_throw(), result);
+  EXPECT_EQ(sandbox.apply(result, delta).status().code(), Code::kNotFound);
+  std::string damaged = delta;
+  damaged.back() = static_cast<char>(damaged.back() ^ 1);
+  EXPECT_EQ(sandbox.apply(base, damaged).status().code(),
+            apply_delta(base, damaged).status().code());
+  EXPECT_EQ(sandbox.apply(base, "").status().code(), Code::kCorrupt);
+  EXPECT_EQ(sandbox.counts().deltas, 2);
+  EXPECT_EQ(sandbox.counts().ended, ModelSandbox::Counts().ended);
+}
+
+// More than the window holds, both ways.
+TEST(ModelSandbox, LargeFilesOfDeltasComeInParts) {
+  ModelSandbox sandbox(hostile_models());
+  const std::string base = export_model(build_model("resnet18"));
+  const std::string result = export_model(build_model("resnet18", {.classes = 7}));
+  ASSERT_GT(base.size(), kWindowBytes);
+  EXPECT_EQ(sandbox.apply(base, make_delta(base, result).or_throw().bytes).or_throw(), result);
+}
+
+TEST(ModelSandbox, ADeltaThatEndsTheProcessOrMakesAnotherFileIsNotTaken) {
+  ModelSandbox::Config config = hostile_models();
+  config.deadline = std::chrono::seconds(2);
+  ModelSandbox sandbox(config);
+  const auto applied = [&](const std::string& act) {
+    return sandbox.apply(act, delta_between(act, "a model")).status();
+  };
+  EXPECT_EQ(applied("!crash").message(),
+            "it is not applied: a process that tried was stopped: it crashed (SIGSEGV)");
+  EXPECT_EQ(applied("!hang").code(), Code::kCorrupt);
+  EXPECT_EQ(applied("!answer nonsense").code(), Code::kCorrupt);
+  EXPECT_EQ(applied("!answer too many pixels").code(), Code::kCorrupt);
+  EXPECT_THAT(applied("!make another file").message(), HasSubstr("is not model"));
+  EXPECT_EQ(ended(sandbox, WorkerEnd::kCrashed), 1);
+  EXPECT_EQ(ended(sandbox, WorkerEnd::kHung), 1);
+  EXPECT_EQ(ended(sandbox, WorkerEnd::kLied), 2);
+  if (sandbox.missing().find("the filter of system calls") == std::string::npos) {
+    EXPECT_THAT(applied("!read a file").message(), HasSubstr("SIGSYS"));
+  }
 }
 
 TEST(ModelSandbox, SaysWhyAWorkerDoesNotBegin) {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMessageBytes = size_t{256} << 10;
 constexpr size_t kUploadWindow = size_t{1} << 20;  // bytes unacknowledged
-constexpr UploadSender::Time kBetweenLooks = std::chrono::seconds(2);
+constexpr UploadSender::Time kBeforeNextLook = std::chrono::seconds(2);
 
 bool differs(uint64_t a, uint64_t b) {
   return std::max(a, b) - std::min(a, b) > std::max(a, b) / 100;
@@ -46,7 +46,7 @@ void UploadSender::say_all_again() {
 void UploadSender::send_space() {
   const Time now = ports_.clock.monotonic();
   if (!ports_.space || now < space_at_) return;
-  space_at_ = now + kBetweenLooks;
+  space_at_ = now + kBeforeNextLook;
   wire::Space space = ports_.space();
   const bool same = space.http() == space_.http() && space.photos() == space_.photos() &&
                     space.damaged() == space_.damaged() && space.gained() == space_.gained();

@@ -141,6 +141,11 @@ void CopyRows::integer(int64_t value) {
   put_big_endian(data_, value);
 }
 
+void CopyRows::small_integer(int16_t value) {
+  put_big_endian(data_, int32_t{2});
+  put_big_endian(data_, value);
+}
+
 void CopyRows::real(double value) { integer(std::bit_cast<int64_t>(value)); }
 
 void CopyRows::bytes(std::string_view value) {
@@ -156,6 +161,30 @@ std::string CopyRows::finish() {
 }
 
 std::string name_of_term(int64_t term) { return "ndtrain_term_" + std::to_string(term); }
+
+std::string without_password(const std::string& url) {
+  std::string shown = url;
+  const size_t scheme = shown.find("://");
+  if (scheme == std::string::npos) return shown;
+  const size_t begin = scheme + 3;
+  const size_t end = std::min(shown.find_first_of("/?", begin), shown.size());
+  const size_t at = shown.substr(0, end).rfind('@');
+  const size_t colon = shown.find(':', begin);
+  if (at != std::string::npos && at > begin && colon < at) shown.erase(colon, at - colon);
+  for (const std::string_view key :
+       {"?password=", "&password=", "?sslpassword=", "&sslpassword="}) {
+    const size_t found = shown.find(key);
+    if (found == std::string::npos) continue;
+    const size_t next = std::min(shown.find('&', found + 1), shown.size());
+    // What follows goes on with the sign before it.
+    if (key.front() == '?' && next < shown.size()) {
+      shown.erase(found + 1, next - found);
+    } else {
+      shown.erase(found, next - found);
+    }
+  }
+  return shown;
+}
 
 std::string with_term(const std::string& url, int64_t term) {
   if (url.find("options=") != std::string::npos) {

@@ -46,6 +46,7 @@ class CopyRows {
 
   void begin_row();
   void integer(int64_t value);
+  void small_integer(int16_t value);  // of a SMALLINT
   void real(double value);
   void bytes(std::string_view value);
   void null();
@@ -59,6 +60,8 @@ class CopyRows {
 // Of a URL "postgresql://…": one whose connections write for the holder of the lease's term
 // (state_lease.h) and no longer. Throws sql::Failure where the URL has options of its own.
 std::string with_term(const std::string& url, int64_t term);
+// For people: without what it has of a password.
+std::string without_password(const std::string& url);
 // That name, by which who takes over finds connections of earlier terms.
 std::string name_of_term(int64_t term);
 

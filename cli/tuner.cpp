@@ -147,6 +147,7 @@ int run_tuner_serve(Context& context, const Args& args) {
                                 : SharedState::take(standby->state).or_throw();
     if (!shared) return kOk;  // told to stop
     log::info("has the shared state, term {} of its lease", shared->term());
+    config.shown_state = postgres::without_password(config.state);
     config.state = SharedState::kDirectory;
     if (args.on("restored")) {
       raise_term(shared->fs(), join(config.state, "state.json"), context.clock().unix_seconds());

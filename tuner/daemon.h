@@ -32,6 +32,7 @@ struct TunerConfig {
   std::string http = "127.0.0.1:8420";             // for people; "": none
   std::chrono::milliseconds drain = kHttpDrain;    // for requests under way when it stops
   std::string state;                               // directory
+  std::string shown_state = {};                    // HttpGuard's `shown`
   std::string db;                                  // labels; "": sqlite:STATE/labels.db
   bool keep_features = true;                       // for later jobs,
   int64_t cache_bytes = 0;                         // so many bytes; 0: a tenth of the volume

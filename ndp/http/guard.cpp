@@ -31,7 +31,8 @@ HttpResponse lines_of(const AuditLog& audit, const HttpRequest& request) {
 }  // namespace
 
 HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
-                     const std::string& collection, const HttpSecurity& security)
+                     const std::string& collection, const HttpSecurity& security,
+                     const std::string& shown)
     : access_(fs, clock,
               {directory, collection, security.demanded,
                !security.open_loopback && tells_users_apart(), tells_users_apart()}),
@@ -54,7 +55,7 @@ HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
     log::warn(
         "nobody has a token yet, so HTTP answers /healthz only; `ndtrain token new NAME "
         "--role admin --state {}` makes one",
-        directory);
+        shown.empty() ? directory : shown);
   }
 }
 

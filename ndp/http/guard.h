@@ -27,9 +27,10 @@ struct HttpSecurity {
 
 class HttpGuard {
  public:
-  // Throws Error when the tokens cannot be read, or certificate and key do not do.
+  // `shown`: what people give to --state, where it is another name than `directory`. Throws Error
+  // when the tokens cannot be read, or certificate and key do not do.
   HttpGuard(Fs& fs, Clock& clock, const std::string& directory, const std::string& collection,
-            const HttpSecurity& security);
+            const HttpSecurity& security, const std::string& shown = "");
 
   // For connections from now on: certificate and key, authority and who is revoked; the rest stays
   // as it is. Where it is not ok, all does. From one thread.

@@ -5,6 +5,7 @@
 #include "cli/state_place.h"
 #include "cli/verb.h"
 #include "ndp/pipestore/daemon.h"
+#include "ndp/wire/state_directory.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -41,7 +42,8 @@ std::string text_of(const CheckedState& found, const std::string& state, const s
 // By what else is there where state.json does not say it any more.
 std::string role_of_files(Fs& fs, const std::string& state) {
   try {
-    return role_of_state(fs, state);
+    const std::string role = role_of_state(fs, state);
+    return role == kMovedTuner ? "tuner" : role;
   } catch (const Error&) {
     if (!fs.exists(join(state, "state.json"))) throw;
     for (const char* const name : {"cache", "in_force.json", "uploads"}) {

@@ -2,12 +2,16 @@
 
 #include "ndp/postgres/postgres_fs.h"
 #include "ndp/postgres/state_lease.h"
+#include "ndp/wire/state_directory.h"
 #include "tuner/shared_state.h"
 
 namespace ndtrain::cli {
 
 StatePlace state_place(const std::string& state) {
-  if (!tuner::is_shared_state(state)) return {.database = nullptr, .directory = state};
+  if (!tuner::is_shared_state(state)) {
+    demand_not_moved(real_fs(), state).or_throw();
+    return {.database = nullptr, .directory = state};
+  }
   const postgres::LeaseRow lease = postgres::StateLease::look(state).or_throw();
   if (lease.term == 0) {
     throw Error(

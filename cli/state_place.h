@@ -17,7 +17,7 @@ struct StatePlace {
 };
 
 // Of "DIR" or "postgresql://…". What is written there is refused once another Tuner takes over.
-// Throws Error: no Tuner has a state in this database, it is away.
+// Throws Error: no Tuner has a state in this database, it is away; the directory was moved to one.
 StatePlace state_place(const std::string& state);
 
 // Throws Error for a database: `instead` says what does there what the verb does.

@@ -14,6 +14,7 @@
 #include "ndp/http/audit.h"
 #include "ndp/http/tokens.h"
 #include "ndp/wire/message_limits.h"
+#include "ndp/wire/state_directory.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -45,6 +46,13 @@ void record(Context& context, StatePlace& state, const std::string& request) {
   AuditLog(state.fs(), context.clock(), state.directory)
       .add({.who = "user " + who, .what = "token", .request = request})
       .or_throw();
+}
+
+// Nobody moves the directory while these are open.
+TokensFile tokens_of(StatePlace& state) {
+  TokensFile tokens = TokensFile::open(state.fs(), state.directory).or_throw();
+  if (!state.database) demand_not_moved(state.fs(), state.directory).or_throw();
+  return tokens;
 }
 
 void declare_state(ArgsSpec& args) {
@@ -97,7 +105,7 @@ int run_token_new(Context& context, const Args& args) {
               .created = context.clock().unix_seconds()};
   if (args.has("expires"))
     token.expires = token.created + parse_duration("expires", args.text("expires"));
-  TokensFile tokens = TokensFile::open(state.fs(), state.directory).or_throw();
+  TokensFile tokens = tokens_of(state);
   const bool first = tokens.all().empty();
   record(context, state,
          fmt::format("token new {} --role {}{}{}", name, name_of(token.role),
@@ -146,7 +154,7 @@ void declare_token_revoke(ArgsSpec& args) { declare_name(args); }
 int run_token_revoke(Context& context, const Args& args) {
   const std::string name = args.required("NAME");
   StatePlace state = state_place(args.required("state"));
-  TokensFile tokens = TokensFile::open(state.fs(), state.directory).or_throw();
+  TokensFile tokens = tokens_of(state);
   record(context, state, "token revoke " + name.substr(0, 64));
   tokens.revoke(name, context.clock().unix_seconds()).or_throw();
   context.print({{"name", name}, {"revoked", true}},

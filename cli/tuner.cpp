@@ -16,6 +16,7 @@
 #include "ndp/store/disk_budget.h"
 #include "tuner/daemon.h"
 #include "tuner/standby.h"
+#include "tuner/state_move.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -153,6 +154,8 @@ int run_tuner_serve(Context& context, const Args& args) {
       raise_term(shared->fs(), join(config.state, "state.json"), context.clock().unix_seconds());
     }
     config.db = shared->labels();
+  } else {
+    settle_move(context.fs(), config.state);
   }
   TunerDaemon tuner(config, devices, shared ? shared->fs() : context.fs(), context.clock());
   log::info(

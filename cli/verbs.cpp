@@ -75,6 +75,7 @@ VERB(token_new);
 VERB(token_revoke);
 VERB(tuner_join);
 VERB(tuner_members);
+VERB(tuner_move);
 VERB(tuner_serve);
 VERB(up);
 VERB(down);
@@ -194,6 +195,12 @@ constexpr Verb kRoles[] = {
      "  ndtrain tuner join --tuner tuner1:25258,tuner2:25258 --state member --insecure\n"
      "  ndtrain job submit finetune -m resnet50.onnx --freeze layer2 --tuners 2 --sync auto\n",
      declare_tuner_join, run_tuner_join},
+    {"tuner move", "bring a Tuner's state from its directory into a database",
+     "STATE --to postgresql://USER@HOST/DATABASE [--dry-run]",
+     "  ndtrain tuner move /var/lib/ndtrain/tuner --to postgresql://ndtrain@db/ndtrain --dry-run\n"
+     "  ndtrain tuner move /var/lib/ndtrain/tuner --to postgresql://ndtrain@db/ndtrain\n"
+     "  ndtrain tuner serve --standby --state postgresql://ndtrain@db/ndtrain --scratch scratch\n",
+     declare_tuner_move, run_tuner_move},
     {"tuner members", "who trains together with a Tuner", "[--http HOST:PORT]",
      "  ndtrain tuner members\n", declare_tuner_members, run_tuner_members},
     {"dashboard", "the Tuner's page in a browser, signed in", "[--http HOST:PORT] [--no-open]",

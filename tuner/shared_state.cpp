@@ -19,24 +19,6 @@ bool is_of(std::string_view file, std::string_view name) {
          (is_temporary(file) && file.substr(1).starts_with(std::string(name) + ".ndt-tmp-"));
 }
 
-// Of a path below the state: what can be had again.
-bool is_scratch(std::string_view path) {
-  bool first = true, of_job = false;
-  while (!path.empty()) {
-    const size_t slash = std::min(path.find('/'), path.size());
-    const std::string_view name = path.substr(0, slash);
-    path.remove_prefix(std::min(slash + 1, path.size()));
-    if (name.empty()) continue;
-    if (std::exchange(first, false)) {
-      if (is_of(name, "features") || name == "holders") return true;
-      of_job = name == "jobs";
-    } else if (of_job && (name == "spool" || is_of(name, "closed.json"))) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // Sends each path where it belongs.
 class SharedFs final : public Fs {
  public:
@@ -128,6 +110,23 @@ Status prepare(const std::string& scratch, const std::string& url, int64_t term)
 }
 
 }  // namespace
+
+bool is_scratch(std::string_view path) {
+  bool first = true, of_job = false;
+  while (!path.empty()) {
+    const size_t slash = std::min(path.find('/'), path.size());
+    const std::string_view name = path.substr(0, slash);
+    path.remove_prefix(std::min(slash + 1, path.size()));
+    if (name.empty()) continue;
+    if (std::exchange(first, false)) {
+      if (is_of(name, "features") || name == "holders") return true;
+      of_job = name == "jobs";
+    } else if (of_job && (name == "spool" || is_of(name, "closed.json"))) {
+      return true;
+    }
+  }
+  return false;
+}
 
 bool is_shared_state(std::string_view state) {
   return state.starts_with("postgresql:") || state.starts_with("postgres:");

@@ -26,6 +26,9 @@ using namespace ndp;
 // "postgresql://…", rather than a directory.
 bool is_shared_state(std::string_view state);
 
+// Of a path below the state: what can be had again, and lies in `scratch`.
+bool is_scratch(std::string_view path);
+
 class SharedState {
  public:
   static constexpr const char* kDirectory = "postgresql:";

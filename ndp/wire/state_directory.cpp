@@ -68,6 +68,25 @@ Result<Json> parse_state(std::string_view text) {
   }
 }
 
+std::string refusal_of_moved(const std::string& directory, const Json& state) {
+  const Json moved = state.value("moved", Json::object());
+  const std::string to = moved.is_object() ? moved.value("to", "a database") : "a database";
+  if (moved.is_object() && moved.value("done", false)) {
+    return directory + " was moved: the state of this Tuner is in " + to +
+           "; ndtrain tuner serve --standby --state " + to + " serves it";
+  }
+  return directory + " was on its way to " + to + " when that was cut short; ndtrain tuner move " +
+         directory + " --to " + to +
+         " does it, and ndtrain tuner serve goes on here if nothing has come there";
+}
+
+Status demand_not_moved(Fs& fs, const std::string& directory) {
+  const Result<Json> json = read_state(fs, join(directory, "state.json"));
+  if (!json.ok()) return json.status();
+  if (!json->is_object() || json->value("role", "") != kMovedTuner) return {};
+  return {Code::kUnsupported, refusal_of_moved(directory, *json)};
+}
+
 Result<StateDirectory> StateDirectory::open(Fs& fs, const std::string& path,
                                             const std::string& role) {
   if (const Status s = fs.make_directories(path); !s.ok()) return s;
@@ -89,6 +108,7 @@ Result<StateDirectory> StateDirectory::open(Fs& fs, const std::string& path,
     return std::pair(json->at("role").get<std::string>(), json->at("format").get<int>());
   });
   if (!found.ok()) return found.status();
+  if (found->first == kMovedTuner) return Status(Code::kUnsupported, refusal_of_moved(path, *json));
   if (found->first != role) {
     return Status(Code::kUnsupported,
                   path + " is the state of a " + found->first + ", not of a " + role);

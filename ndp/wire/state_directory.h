@@ -5,6 +5,9 @@
 //                  not forget; format 1 has no checksum, and becomes format 2 when it is opened
 // DIR/lock
 //
+// A Tuner's whose state was brought into a database (tuner/state_move.h) has the role "moved
+// tuner", which every program refuses, and {"moved": {"to": …, "id": …, "done": …}}.
+//
 // One thread.
 #pragma once
 
@@ -22,6 +25,12 @@ namespace ndtrain::ndp {
 // does not name the file, when it is not as it was written.
 std::string state_text(Json state);
 Result<Json> parse_state(std::string_view text);
+
+inline constexpr const char* kMovedTuner = "moved tuner";
+// Of a state.json with that role, for people.
+std::string refusal_of_moved(const std::string& directory, const Json& state);
+// Ok where there is no such state.json.
+Status demand_not_moved(Fs& fs, const std::string& directory);
 
 class StateDirectory {
  public:

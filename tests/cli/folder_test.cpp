@@ -87,6 +87,12 @@ TEST_F(FolderVerbs, APhotoIsLabelledOnceThoughTheStoreIsKilledAndNotWithoutAWatc
     EXPECT_EQ(o.code, 2);
     EXPECT_THAT(o.err, HasSubstr("--rescan " + wrong + ": from 0 to 1e9 seconds"));
   }
+  for (const std::string wrong : {"", "x", "0,", "0,,1", "-1", "1 2"}) {
+    const Outcome o =
+        run({"pipestore", "serve", "--photos", "photos", "--state", "s", "--rados-osds=" + wrong});
+    EXPECT_EQ(o.code, 2);
+    EXPECT_THAT(o.err, HasSubstr("--rados-osds " + wrong + ": numbers of OSDs, as 0,1"));
+  }
   for (const auto& [wrong, why] :
        {std::pair("-1", "a number of hours, days or weeks"), {"3651d", "at most 3650d"}}) {
     for (const char* const role : {"pipestore", "tuner"}) {

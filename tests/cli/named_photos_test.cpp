@@ -148,22 +148,42 @@ TEST_F(NamedPhotosTest, PredictionsAreCsvJsonOrALineOfJsonForEachPhoto) {
   EXPECT_THAT(o.err, HasSubstr("--format parquet: there are csv, json and jsonl"));
 }
 
-TEST_F(NamedPhotosTest, VerbsThatDoNotReadS3RefuseItByNameAndSayWhichDo) {
-  const std::string photos = "s3://photos/july";
-  const std::vector<std::vector<std::string>> verbs = {
-      {"predict", "m.onnx", photos},
-      {"eval", "m.onnx", "--data", photos},
-      {"model", "quantize", "m.onnx", "--data", photos, "-o", "int8.onnx"},
-      {"photos", "duplicates", photos, "-m", "m.onnx"},
-      {"profile", photos, "-m", "m.onnx", "--out", "p.json"},
-      {"bench", "decode", photos},
-      {"up", photos},
-      {"train", photos, "-m", "m.onnx", "-o", "out.onnx"}};
-  for (const std::vector<std::string>& words : verbs) {
-    const Outcome o = run(words);
-    EXPECT_EQ(o.code, 2) << words.front();
-    EXPECT_THAT(o.err, HasSubstr(photos + ": this verb does not read S3")) << words.front();
-    EXPECT_THAT(o.err, HasSubstr("relabel and pipestore serve do")) << words.front();
+TEST_F(NamedPhotosTest, VerbsThatDoNotReadObjectsRefuseThemByNameAndSayWhichDo) {
+  for (const auto& [photos, what] : {std::pair<std::string, std::string>("s3://photos/july", "S3"),
+                                     {"rados://photos/july", "RADOS"}}) {
+    const std::vector<std::vector<std::string>> verbs = {
+        {"predict", "m.onnx", photos},
+        {"eval", "m.onnx", "--data", photos},
+        {"model", "quantize", "m.onnx", "--data", photos, "-o", "int8.onnx"},
+        {"photos", "duplicates", photos, "-m", "m.onnx"},
+        {"profile", photos, "-m", "m.onnx", "--out", "p.json"},
+        {"bench", "decode", photos},
+        {"up", photos},
+        {"train", photos, "-m", "m.onnx", "-o", "out.onnx"}};
+    for (const std::vector<std::string>& words : verbs) {
+      const Outcome o = run(words);
+      EXPECT_EQ(o.code, 2) << words.front();
+      EXPECT_THAT(o.err, HasSubstr(photos + ": this verb does not read " + what)) << words.front();
+      EXPECT_THAT(o.err, HasSubstr("relabel and pipestore serve do")) << words.front();
+    }
+  }
+}
+
+TEST_F(NamedPhotosTest, WhatNamesNoNamespaceOfRadosIsRefusedWithWhatToWrite) {
+  const Outcome o = run({"relabel", "rados://photos", "-m", "m.onnx", "--db", "sqlite:x.db"});
+  EXPECT_NE(o.code, 0);
+  EXPECT_THAT(o.err, HasSubstr("rados://POOL/NAMESPACE"));
+}
+
+TEST_F(NamedPhotosTest, DoctorSaysWhetherRadosIsRead) {
+  const nlohmann::json rados = nlohmann::json::parse(run({"doctor", "--json"}).out).at("rados");
+  const std::string text = run({"doctor"}).out;
+  if (rados.contains("library")) {
+    EXPECT_THAT(text,
+                HasSubstr("photos: from RADOS by " + rados["library"].get<std::string>() + "\n"));
+  } else {
+    EXPECT_EQ(rados.at("missing").at("package"), "librados-dev");
+    EXPECT_THAT(text, HasSubstr("photos: from RADOS not in this build (NDT_RADOS=ON, with "));
   }
 }
 

@@ -63,9 +63,9 @@ class SiteTest : public ProgramTest {
     while (cli::is_running(member)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 
-  // A minute at most.
-  static bool comes(const std::function<bool()>& true_soon) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  static bool comes(const std::function<bool()>& true_soon,
+                    std::chrono::minutes patience = std::chrono::minutes(1)) {
+    const auto until = std::chrono::steady_clock::now() + patience;
     while (!true_soon()) {
       if (std::chrono::steady_clock::now() >= until) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));

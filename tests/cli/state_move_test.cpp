@@ -208,12 +208,16 @@ TEST_F(StateMoveTest, ADiskThatFailsLeavesOneOfTheTwoInForce) {
     SCOPED_TRACE("operation " + std::to_string(n));
     FaultyFs disk(real_fs());
     disk.strike(n, Fault::kIo);
+    std::string why;
     try {
       (void)tuner::move_state(disk, system_clock(), {.directory = dir, .url = url});
-    } catch (const Error&) {
+    } catch (const Error& e) {
+      why = e.what();
     } catch (const FsyncFailed&) {
+      why = "an fsync failed";
     }
     if (!disk.struck()) break;
+    SCOPED_TRACE("move: " + why);
     ++struck;
     const bool there = database_serves(url);
     EXPECT_EQ(directory_serves(dir), !there);

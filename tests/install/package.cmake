@@ -12,7 +12,8 @@ run(dpkg --print-architecture)
 string(STRIP "${run_output}" architecture)
 
 file(REMOVE_RECURSE ${WORK})
-run(${CPACK} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${WORK})
+# What it holds is looked at, not how small it is.
+run(${CPACK} -G DEB --config ${BUILD}/CPackConfig.cmake -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip -B ${WORK})
 set(package ${WORK}/ndtrain_${VERSION}_${architecture}.deb)
 if(NOT EXISTS ${package})
   file(GLOB made ${WORK}/*)

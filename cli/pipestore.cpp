@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/pipestore/daemon.h"
+#include "ndp/rados/rados_url.h"
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
 
@@ -118,6 +120,14 @@ RadosScope rados_scope(const Args& args) {
   throw UsageError("--rados-osds " + text + ": numbers of OSDs, as 0,1");
 }
 
+// Of a directory or of S3 the flag would say nothing, without a word.
+void demand_rados(const PipeStoreConfig& config) {
+  const bool several = std::ranges::any_of(
+      config.several, [](const HostedPhotos& p) { return is_rados_url(p.directory); });
+  if (several || is_rados_url(config.photos)) return;
+  throw UsageError("--rados-osds: no --photos is in RADOS, rados://POOL/NAMESPACE");
+}
+
 void read_uploads(const Args& args, UploadConfig& config) {
   const auto at_least = [&](const char* flag, double value, double least) {
     if (value < least) {
@@ -161,6 +171,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   const auto fs = photo_fs(context, rados_scope(args));
   config.rados = fs.get();
   read_photos(*fs, args, config);
+  if (args.given("rados-osds")) demand_rados(config);
   config.http = args.text("http");
   config.drain = drain_of(args);
   config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));

@@ -93,6 +93,10 @@ TEST_F(FolderVerbs, APhotoIsLabelledOnceThoughTheStoreIsKilledAndNotWithoutAWatc
     EXPECT_EQ(o.code, 2);
     EXPECT_THAT(o.err, HasSubstr("--rados-osds " + wrong + ": numbers of OSDs, as 0,1"));
   }
+  const Outcome ignored =
+      run({"pipestore", "serve", "--photos", "photos", "--state", "s", "--rados-osds=0,1"});
+  EXPECT_EQ(ignored.code, 2);
+  EXPECT_THAT(ignored.err, HasSubstr("--rados-osds: no --photos is in RADOS"));
   for (const auto& [wrong, why] :
        {std::pair("-1", "a number of hours, days or weeks"), {"3651d", "at most 3650d"}}) {
     for (const char* const role : {"pipestore", "tuner"}) {

@@ -66,7 +66,8 @@ bool has_come_there(const std::string& url, const std::string& id) {
     return text && parse_json(*text).value("id", "") == id;
   } catch (const sql::Failure& failure) {
     throw Error("whether the state has come to ", postgres::without_password(url),
-                " cannot be said: ", failure.status.message());
+                " cannot be said: ", failure.status.message(),
+                "; ndtrain tuner move, said once more, settles it");
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <set>
 
 #include "framework/core/log.h"
 #include "framework/testing/faulty_fs.h"
@@ -58,6 +59,29 @@ TEST_F(StateMoveTest, AllOfItIsThereAndTheDirectoryStaysAsItIsButServesNoMore) {
   EXPECT_THAT(StateDirectory::open(real_fs(), dir_, "tuner").status().message(),
               HasSubstr("was moved: the state of this Tuner is in " + url));
   EXPECT_FALSE(StateDirectory::open(real_fs(), dir_, "pipestore").ok());
+}
+
+// A table or a column that the schema is given later and the move is not told of.
+TEST_F(StateMoveTest, NoTableOrColumnOfLabelsIsLeftOut) {
+  const std::string url = new_database();
+  const MovedState moved = move({.directory = dir_, .url = url});
+  std::set<std::string> compared;
+  for (const LabelTable& t : moved.labels) compared.insert(t.name);
+  sql::Database from(join(dir_, "labels.db"));
+  postgres::Connection to(url, "SET client_min_messages = warning");
+  sql::Statement columns(from,
+                         "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name)"
+                         " AS c WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%'");
+  int found = 0;
+  while (columns.step()) {
+    const std::string table = columns.bytes(0), column = columns.bytes(1);
+    SCOPED_TRACE(table + "." + column);
+    EXPECT_TRUE(compared.contains(table));
+    const std::string values = "SELECT count(" + column + ") FROM " + table;
+    EXPECT_EQ(to.query(values, {}).integer(0, 0), from.integer(values));
+    ++found;
+  }
+  EXPECT_GT(found, 40);
 }
 
 TEST_F(StateMoveTest, WhatComesNextIsNumberedOn) {

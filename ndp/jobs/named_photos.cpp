@@ -252,8 +252,8 @@ class NamedReader {
   const OnNamedRead& on_read_;
   PhotoSet set_;
   std::vector<std::string> files_;
-  std::vector<int64_t> bytes_;                  // of each file of S3
-  bool far_ = false;                            // one is of S3
+  std::vector<int64_t> bytes_;                  // of each file
+  bool far_ = false;                            // one is in S3 or RADOS
   std::mutex fetched_mutex_;                    // of the next, while files are read
   std::map<std::string, std::string> fetched_;  // files without a photo's name, by path
   int64_t fetched_bytes_ = 0;

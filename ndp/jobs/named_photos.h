@@ -19,14 +19,14 @@ struct NamedPhotos {
   std::string cache = {};  // where lists of directories are kept
 };
 
-// Photos of S3 that were read just now, with their bytes, so that they need not be fetched again;
-// their paths are those that the set has. False: no more are read.
+// Photos of S3 or RADOS that were read just now, with their bytes, so that they need not be fetched
+// again; their paths are those that the set has. False: no more are read.
 using OnNamedRead = std::function<bool(std::vector<PhotoRead> part)>;
 
 // Paths are below the root; without one they are as they were named. What is named twice is there
 // once. A path in a list at which nothing can be read is quarantined. Throws Error, naming it, for
-// any other name that stands for nothing, for a photo that is not below the root, and where an S3
-// does not answer.
+// any other name that stands for nothing, for a photo that is not below the root, and where S3
+// or RADOS does not answer.
 PhotoSet read_named_photos(Fs& fs, const NamedPhotos& named, Progress& progress,
                            const OnNamedRead& on_read = {});
 

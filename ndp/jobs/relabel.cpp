@@ -313,7 +313,7 @@ class Relabel {
   std::vector<int64_t> class_ids_;  // of each output of the model
   int64_t collection_ = 0, task_ = 0, done_ = 0;
   std::set<int64_t> tried_;                // by this run: labelled, or bad
-  bool far_ = false;                       // what is named is a directory of S3
+  bool far_ = false;                       // what is named is a directory in S3 or RADOS
   std::map<Digest, std::string> damaged_;  // what a decoder said of them
   Status away_;                            // why photos are not there just now
   RelabelResult result_;

@@ -48,7 +48,7 @@ def main():
     torch.manual_seed(args.seed)
     train, val = rows(args.photos, True, args), rows(args.photos, False, args)
     classes = len(train.dataset.classes)
-    net = tv.models.resnet18(num_classes=classes)
+    net = tv.models.resnet18(num_classes=classes).to(memory_format=torch.channels_last)
     weights = {t.name: torch.tensor(numpy_helper.to_array(t)) for t in onnx.load(args.start).graph.initializer}
     missing, _ = net.load_state_dict(weights, strict=False)
     if any(not name.endswith("num_batches_tracked") for name in missing):
@@ -64,7 +64,7 @@ def main():
             if args.mix:
                 x, y = mix(x, y)
             optimizer.zero_grad()
-            loss_of(net(x), y).backward()
+            loss_of(net(x.contiguous(memory_format=torch.channels_last)), y).backward()
             optimizer.step()
             schedule.step()
         last = top1(net, val)

@@ -13,12 +13,17 @@ using namespace ndp;
 namespace {
 
 Json to_json(const DamagedFile& f) {
-  return {{"file", f.file}, {"what", f.what}, {"derived", f.derived}, {"removed", f.removed}};
+  return {{"file", f.file},
+          {"what", f.what},
+          {"derived", f.derived},
+          {"removed", f.removed},
+          {"mended", f.mended}};
 }
 
 std::string line_of(const DamagedFile& f, const std::string& role) {
   const char* const then = f.removed   ? "removed: it is made again"
-                           : f.derived ? "it is made again when it is removed: --repair"
+                           : f.mended  ? "counted again"
+                           : f.derived ? "--repair makes it again"
                                        : "put back a backup of it";
   return fmt::format("{}: {}\n  {}{}\n", f.file, f.what, then,
                      f.removed && role == "pipestore" ? " when the store starts" : "");
@@ -62,7 +67,8 @@ void declare_fsck(ArgsSpec& args) {
   args.positional("STATE", "the state directory of a role that is stopped");
   args.flag("repair",
             "remove damaged files that the role makes, or gets, again: features, crops, lists of "
-            "photos, what stores hold, a store's models");
+            "photos, what stores hold, a store's models; count labels again where their counts "
+            "are others");
 }
 
 int run_fsck(Context& context, const Args& args) {

@@ -6,6 +6,7 @@
 
 #include "cli/file_checks.h"
 #include "framework/core/publish.h"
+#include "ndp/labels/label_counts_check.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -17,6 +18,7 @@ struct Rule {
   const char* files;      // a pattern for the whole of the path
   bool derived;
   FileCheck check;
+  bool counts_labels = false;  // label_counts.h
 };
 
 // The first that fits.
@@ -27,7 +29,7 @@ constexpr Rule kRules[] = {
     {"", R"(audit(\.\d+)?\.jsonl)", false, check_json_lines},
     {"", R"(state\.json)", false, check_state_json},
     {"", R"(collection\.json)", false, check_json},
-    {"tuner", R"(labels\.db)", false, check_database},
+    {"tuner", R"(labels\.db)", false, check_database, true},
     {"tuner", R"(models/.*\.onnx)", false, check_model},
     {"tuner", "deletions", false, check_deletions},
     {"tuner", "trash", false, check_trash},
@@ -101,10 +103,22 @@ void remove(Fs& fs, const std::string& path) {
   }
 }
 
+void check_counts(const std::string& path, const std::string& name, bool repair,
+                  std::vector<DamagedFile>& to) {
+  const Status s = check_label_counts(path);
+  if (s.ok()) return;
+  const bool counted = repair && s.code() == Code::kCorrupt;
+  if (counted) count_labels_again(path).or_throw();
+  to.push_back({.file = name,
+                .what = s.message(),
+                .derived = s.code() == Code::kCorrupt,
+                .mended = counted});
+}
+
 }  // namespace
 
 bool CheckedState::whole() const {
-  return std::ranges::all_of(damaged, [](const DamagedFile& f) { return f.removed; });
+  return std::ranges::all_of(damaged, [](const DamagedFile& f) { return f.removed || f.mended; });
 }
 
 FileCheck check_of(const std::string& role, const std::string& name) {
@@ -132,6 +146,8 @@ CheckedState check_state(Fs& fs, const std::string& state, const std::string& ro
       const bool derived = rule->derived;
       if (repair && derived) remove(fs, join(state, name));
       found.damaged.push_back({name, s.message(), derived, repair && derived});
+    } else if (rule->counts_labels) {
+      check_counts(join(state, name), name, repair, found.damaged);
     }
     progress.update(done += bytes, name);
   }

@@ -16,6 +16,7 @@ struct DamagedFile {
   std::string what;
   bool derived = false;  // the role makes it again, or gets it again, when it is not there
   bool removed = false;  // and has to now
+  bool mended = false;   // what it says of itself is right again
 };
 
 struct CheckedState {
@@ -30,9 +31,10 @@ struct CheckedState {
 using FileCheck = Status (*)(Fs& fs, const std::string& path);
 FileCheck check_of(const std::string& role, const std::string& name);
 
-// `role`: of state.json. With `repair`, derived files that are damaged are removed. When it is
-// interrupted, what was found by then. Throws Error: what cannot be listed or removed. The caller
-// has the directory's lock.
+// `role`: of state.json. With `repair`, derived files that are damaged are removed, and labels
+// whose counts are others (label_counts.h) are counted again. When it is interrupted, what was
+// found by then. Throws Error: what cannot be listed or removed. The caller has the directory's
+// lock.
 CheckedState check_state(Fs& fs, const std::string& state, const std::string& role, bool repair,
                          ndp::Progress& progress);
 

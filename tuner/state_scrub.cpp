@@ -6,6 +6,7 @@
 
 #include "framework/core/file_digest.h"
 #include "framework/core/log.h"
+#include "ndp/labels/label_counts_check.h"
 #include "ndp/sqlite/database_check.h"
 
 namespace ndtrain::tuner {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int64_t kLookedAtFirst = int64_t{1} << 30;  // bytes, which take a second or two
 constexpr std::chrono::milliseconds kBetweenModels{100};
+constexpr const char* kPutBack = "put back a backup of it";
 
 // Until the time is over, or `stop` is requested.
 void wait(StateScrub::Time time, const std::stop_token& stop) {
@@ -38,7 +40,8 @@ StateScrub::StateScrub(Setting setting, Fs& fs, Clock& clock)
     : setting_(std::move(setting)), fs_(fs), clock_(clock) {
   const Result<FileInfo> labels = fs_.info(setting_.labels);
   if (!setting_.labels.empty() && labels.ok() && labels->size <= kLookedAtFirst) {
-    found(setting_.labels, sql::check_database(setting_.labels, sql::DatabaseCheck::kPages));
+    found(setting_.labels, sql::check_database(setting_.labels, sql::DatabaseCheck::kPages),
+          kPutBack);
   }
   if (setting_.period.count() == 0) return;
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -64,18 +67,25 @@ void StateScrub::run(const std::stop_token& stop) {
 
 void StateScrub::look_at_all(const std::stop_token& stop) {
   forget_removed();
-  if (!setting_.labels.empty() && !is_gone(setting_.labels)) {
-    found(setting_.labels, sql::check_database(setting_.labels, sql::DatabaseCheck::kWhole, stop));
-  }
+  if (!setting_.labels.empty() && !is_gone(setting_.labels)) look_at_labels(stop);
   const Result<std::vector<std::string>> models = fs_.list(setting_.models);
   if (!models.ok()) return;  // none was ever added
   for (const std::string& name : *models) {
     if (!name.ends_with(".onnx")) continue;
     if (stop.stop_requested()) return;
     const std::string path = join(setting_.models, name);
-    found(path, check_model(fs_, path));
+    found(path, check_model(fs_, path), kPutBack);
     wait(kBetweenModels, stop);
   }
+}
+
+void StateScrub::look_at_labels(const std::stop_token& stop) {
+  const std::string& file = setting_.labels;
+  if (Status s = sql::check_database(file, sql::DatabaseCheck::kWhole, stop); !s.ok()) {
+    return found(file, s, kPutBack);
+  }
+  found(file, check_label_counts(file, stop),
+        "ndtrain fsck --repair counts its labels again while the Tuner is stopped");
 }
 
 bool StateScrub::is_gone(const std::string& file) const {
@@ -87,7 +97,7 @@ void StateScrub::forget_removed() {
   std::erase_if(counts_.damaged, [this](const auto& d) { return is_gone(d.first); });
 }
 
-void StateScrub::found(const std::string& file, const Status& s) {
+void StateScrub::found(const std::string& file, const Status& s, const char* remedy) {
   if (s.code() == Code::kCancelled) return;
   const std::lock_guard lock(mutex_);
   ++counts_.files;
@@ -95,7 +105,7 @@ void StateScrub::found(const std::string& file, const Status& s) {
     counts_.damaged.erase(file);
   } else if (std::string& said = counts_.damaged[file]; said != s.message()) {
     said = s.message();
-    log::error("{}: is damaged: {}; put back a backup of it", file, said);
+    log::error("{}: is damaged: {}; {}", file, said, remedy);
   }
 }
 

@@ -43,7 +43,8 @@ class StateScrub {
   void look_at_all(const std::stop_token& stop);
   bool is_gone(const std::string& file) const;
   void forget_removed();
-  void found(const std::string& file, const Status& s);
+  void look_at_labels(const std::stop_token& stop);
+  void found(const std::string& file, const Status& s, const char* remedy);
 
   const Setting setting_;
   Fs& fs_;

@@ -205,5 +205,10 @@ INSERT INTO label_counts
     total(scores)
   FROM label_counts WHERE seconds = 64 GROUP BY 1, 2, 3, 5, 6;
 )sql";
+inline constexpr int64_t kFirstWithCounts = 7;
+
+// The statements of it that count all there is into empty tables.
+inline constexpr std::string_view kCountAll =
+    kSchema7.substr(kSchema7.find("INSERT INTO photo_counts"));
 
 }  // namespace ndtrain::ndp

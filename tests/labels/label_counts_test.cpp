@@ -6,8 +6,11 @@
 #include <sqlite3.h>
 
 #include <set>
+#include <stop_token>
+#include <thread>
 
 #include "framework/core/rng.h"
+#include "ndp/labels/label_counts_check.h"
 #include "ndp/postgres/postgres.h"
 #include "ndp/sqlite/sqlite.h"
 #include "tests/labels/labels_fixture.h"
@@ -133,6 +136,7 @@ class Collected {
   }
 
   LabelDb& db() { return *db_; }
+  std::string path() const { return file_.path(); }
 
  private:
   struct Task {
@@ -261,6 +265,44 @@ TEST_P(LabelCountsTest, AreSaidWithoutTheLabels) {
   EXPECT_EQ(ask(), before);
 }
 
+TEST(LabelCountsCheck, SeesWhatIsCountedWrongAndCountsItAgain) {
+  Collected c("sqlite");
+  Rng rng(5, "counts");
+  for (int step = 0; step < 120; ++step) {
+    c.step(rng);
+    const Status s = check_label_counts(c.path());
+    ASSERT_TRUE(s.ok()) << "step " << step << ": " << s.message();
+  }
+  const std::string of_versions = "SELECT count(*) FROM label_counts WHERE seconds = 64";
+  while (sql::Database(c.path()).integer(of_versions) == 0) c.step(rng);
+  const auto one = [](const std::string& table) {
+    return " WHERE rowid = (SELECT min(rowid) FROM " + table + ")";
+  };
+  const std::string span = " WHERE seconds = 64";
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"UPDATE photo_counts SET photos = photos + 1" + one("photo_counts"), "photos are counted"},
+      {"DELETE FROM photo_counts" + one("photo_counts"), "0 photos are counted"},
+      {"UPDATE label_counts SET labels = labels + 1" + span, "64 seconds from"},
+      {"UPDATE label_counts SET scores = scores + 0.01" + span, "64 seconds from"},
+      {"DELETE FROM label_counts WHERE seconds = 0", "0 labels with scores of 0 are counted"},
+      {"INSERT INTO label_counts VALUES (77, 1, 1, 1, 5, 1, 2, 0.5)", "of collection 77"},
+      {"UPDATE labels SET time = time + 1 WHERE version IS NOT NULL", "1 seconds from"}};
+  for (const auto& [sql, what] : wrong) {
+    c.execute(sql);
+    const Status s = check_label_counts(c.path());
+    EXPECT_EQ(s.code(), Code::kCorrupt) << sql;
+    EXPECT_THAT(s.message(), ::testing::HasSubstr(what)) << sql;
+    ASSERT_TRUE(count_labels_again(c.path()).ok());
+    EXPECT_TRUE(check_label_counts(c.path()).ok()) << sql;
+    c.compare(rng);
+  }
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(check_label_counts(c.path(), stop.get_token()).code(), Code::kCancelled);
+  c.forget_counts();
+  EXPECT_TRUE(check_label_counts(c.path()).ok()) << "an earlier program counts nothing";
+}
+
 // What SQLite does, in steps of its virtual machine, while this is there.
 class SqliteSteps {
  public:
@@ -284,30 +326,38 @@ class SqliteSteps {
   static inline int64_t so_far = 0;
 };
 
+// Ten truths and ten labels of a version at 100,000, `n` older ones of each.
+struct OldAndNew {
+  OldAndNew(LabelDb& db, int n)
+      : collection(db.collection("c").or_throw()), task(db.task("t").or_throw()) {
+    const auto photos = db.add_photos(collection, places(0, 2 * n + 20)).or_throw();
+    const std::vector<std::string> name{"cat"};
+    const int64_t cat = db.class_ids(task, name).or_throw()[0];
+    version = db.version(task, {.content = sha256("v")}).or_throw();
+    LabelBatch truths{.task = task, .source = LabelSource::kHuman}, made{.task = task};
+    made.version = version;
+    for (size_t i = 0; i < photos.size(); ++i) {
+      const bool is_new = i >= photos.size() - 20;
+      NewLabel& l = (i % 2 ? truths : made).labels.emplace_back();
+      l = {.photo = photos[i], .class_id = cat, .time = is_new ? 100'000 : 10};
+    }
+    (void)db.put_labels(truths).or_throw();
+    (void)db.put_labels(made).or_throw();
+  }
+  int64_t collection, task, version = 0;
+};
+
 // Steps to count truths and read a version's last hour, where there are `n` older labels of each.
 std::pair<int64_t, int64_t> steps_beside(int n) {
   const SqliteSteps counting;
   const TemporaryDb file;
   const auto db = file.open();
-  const int64_t collection = db->collection("c").or_throw(), task = db->task("t").or_throw();
-  const auto photos = db->add_photos(collection, places(0, 2 * n + 20)).or_throw();
-  const std::vector<std::string> name{"cat"};
-  const int64_t cat = db->class_ids(task, name).or_throw()[0];
-  const int64_t version = db->version(task, {.content = sha256("v")}).or_throw();
-  LabelBatch truths{.task = task, .source = LabelSource::kHuman}, made{.task = task};
-  made.version = version;
-  for (size_t i = 0; i < photos.size(); ++i) {
-    const bool is_new = i >= photos.size() - 20;
-    NewLabel& l = (i % 2 ? truths : made).labels.emplace_back();
-    l = {.photo = photos[i], .class_id = cat, .time = is_new ? 100'000 : 10};
-  }
-  (void)db->put_labels(truths).or_throw();
-  (void)db->put_labels(made).or_throw();
+  const OldAndNew labels(*db, n);
   (void)SqliteSteps::take();
-  EXPECT_EQ(db->count_truths(collection, task, 5000, 1000).or_throw(), 10);
+  EXPECT_EQ(db->count_truths(labels.collection, labels.task, 5000, 1000).or_throw(), 10);
   const int64_t of_truths = SqliteSteps::take();
-  EXPECT_EQ(counted(*db, collection, version, 99'000, 102'600).at("cat").first, 10);
-  EXPECT_EQ(db->counts(collection, task).or_throw().labelled, 2 * n + 20);
+  EXPECT_EQ(counted(*db, labels.collection, labels.version, 99'000, 102'600).at("cat").first, 10);
+  EXPECT_EQ(db->counts(labels.collection, labels.task).or_throw().labelled, 2 * n + 20);
   return {of_truths, SqliteSteps::take()};
 }
 
@@ -316,6 +366,31 @@ TEST(LabelCounts, CostNoMoreBesideManyOlderLabels) {
   EXPECT_GT(few.first, 10);
   EXPECT_GT(few.second, 10);
   EXPECT_EQ(many, few);
+}
+
+TEST(LabelCounts, OfAServerAreReadFromTheIndexOfTruths) {
+  if (!support::PostgresServer::lacking().empty()) {
+    GTEST_SKIP() << support::PostgresServer::lacking();
+  }
+  const TemporaryDb file("postgresql");
+  auto db = file.open();
+  const OldAndNew labels(*db, 4000);
+  postgres::Connection other(file.url(), "ANALYZE");
+  EXPECT_EQ(db->count_truths(labels.collection, labels.task, 5000, 1000).or_throw(), 10);
+  db.reset();  // its process tells what it read as it ends
+  int64_t read = 0;
+  for (int i = 0; read == 0 && i < 3000; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    other.start("BEGIN");
+    const postgres::Answer a = other.query(
+        "SELECT CAST(idx_tup_read AS BIGINT) FROM pg_stat_user_indexes"
+        " WHERE indexrelname = 'labels_truths'",
+        {});
+    read = a.integer(0, 0);
+    other.rollback();
+  }
+  EXPECT_GE(read, 10);
+  EXPECT_LT(read, 100) << "of 4,010";
 }
 
 TEST(LabelCounts, SpansAreTogetherTheTimeThatIsAskedFor) {

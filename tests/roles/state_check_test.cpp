@@ -9,6 +9,7 @@
 
 #include "framework/core/rng.h"
 #include "ndp/http/http_client.h"
+#include "ndp/sqlite/sqlite.h"
 #include "tests/roles/roles_fixture.h"
 
 namespace ndtrain {
@@ -128,6 +129,22 @@ TEST_F(StateCheck, RepairsWhatAStoreMakesAgain) {
   const testing::RunningStore attic(store("attic", 0, 1), devices_);
   const auto result = outcome(daemon, {.kind = JobKind::kRelabel, .stores = 1});
   EXPECT_GE(result["labelled"], kPhotos - 1) << result.dump();
+}
+
+TEST_F(StateCheck, CountsLabelsAgain) {
+  work();
+  sql::Database(at("state/labels.db")).execute("UPDATE label_counts SET labels = labels + 1");
+  CheckedState found = check("state");
+  ASSERT_EQ(found.damaged.size(), 1U);
+  EXPECT_THAT(found.damaged[0].what, HasSubstr("are counted"));
+  EXPECT_TRUE(found.damaged[0].derived);
+  EXPECT_FALSE(found.whole());
+  found = check("state", true);
+  ASSERT_EQ(found.damaged.size(), 1U);
+  EXPECT_TRUE(found.damaged[0].mended);
+  EXPECT_FALSE(found.damaged[0].removed);
+  EXPECT_TRUE(found.whole());
+  EXPECT_TRUE(check("state").damaged.empty());
 }
 
 TEST_F(StateCheck, SaysWhatItCannotMakeAgain) {

@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "framework/core/hash.h"
+#include "ndp/labels/label_counts_check.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/sqlite/sqlite.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
@@ -84,6 +86,19 @@ TEST_F(StateScrubbed, FindsALabelDatabaseThatIsAnotherWhileItRunsAndWhenItStarts
   const StateScrub start = scrub(std::chrono::nanoseconds(0));
   EXPECT_THAT(start.counts().damaged, ElementsAre(Key(labels_)));
   EXPECT_EQ(start.counts().rounds, 0);
+}
+
+TEST_F(StateScrubbed, FindsLabelsThatAreCountedWrong) {
+  const StateScrub scrubbing = scrub(std::chrono::milliseconds(1));
+  EXPECT_THAT(next(scrubbing), IsEmpty());
+  const int64_t collection =
+      open_label_db("sqlite:" + labels_).or_throw()->collection("c").or_throw();
+  sql::Database(labels_).execute("INSERT INTO photo_counts VALUES (" + std::to_string(collection) +
+                                 ", 3)");
+  EXPECT_THAT(next(scrubbing),
+              ElementsAre(Pair(labels_, HasSubstr("3 photos are counted, 0 are there"))));
+  ASSERT_TRUE(count_labels_again(labels_).ok());
+  EXPECT_THAT(next(scrubbing), IsEmpty());
 }
 
 }  // namespace

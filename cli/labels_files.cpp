@@ -1,6 +1,7 @@
 // Labels as files.
 #include <fmt/format.h>
 
+#include "cli/format_args.h"
 #include "cli/labels_args.h"
 #include "framework/core/publish.h"
 #include "ndp/labels/label_files.h"
@@ -9,21 +10,6 @@ namespace ndtrain::cli {
 using namespace ndp;
 
 namespace {
-
-constexpr const char* kFormats =
-    "csv, jsonl (a line for each label) or json (default: by the "
-    "file's name)";
-
-LabelFormat format_of(const Args& args, const std::string& path) {
-  const std::string name = args.has("format")         ? args.text("format")
-                           : path.ends_with(".jsonl") ? "jsonl"
-                           : path.ends_with(".json")  ? "json"
-                                                      : "csv";
-  if (name == "csv") return LabelFormat::kCsv;
-  if (name == "jsonl") return LabelFormat::kJsonLines;
-  if (name == "json") return LabelFormat::kJson;
-  throw UsageError("--format " + name + ": there are csv, jsonl and json");
-}
 
 LabelSource source_of(const Args& args) {
   if (args.has("as") && args.text("as") != "truth") {
@@ -50,13 +36,13 @@ void declare_labels_import(ArgsSpec& args) {
             "NAME");
   args.flag("as", "truth: what the file says outranks what is there, as if a person said it",
             "truth");
-  args.flag("format", kFormats, "NAME");
+  declare_format(args, /*written=*/false);
 }
 
 int run_labels_import(Context& context, const Args& args) {
   const LabelSource source = source_of(args);
   const std::string path = args.required("FILE");
-  const LabelFormat format = format_of(args, path);
+  const LabelFormat format = format_to_read(args, path);
   const OpenLabels o = open_labels(args, /*to_read=*/false);
   const std::string text = context.fs().read(path).or_throw();
   const LabelImport r = import_labels(*o.db, o.collection, o.task, text,
@@ -76,17 +62,11 @@ void declare_labels_export(ArgsSpec& args) {
   declare_database(args);
   declare_conditions(args);
   args.flag("o,out", "the file to write (default: stdout)", "FILE");
-  args.flag("format", kFormats, "NAME");
+  declare_format(args);
 }
 
 int run_labels_export(Context& context, const Args& args) {
-  LabelFormat format = format_of(args, args.text("out"));
-  if (context.json() && !args.has("out")) {  // the labels are the result
-    if (args.has("format") && format != LabelFormat::kJson) {
-      throw UsageError("--json and --format " + args.text("format") + ": give one");
-    }
-    format = LabelFormat::kJson;
-  }
+  const LabelFormat format = format_to_write(args, context.json());
   const OpenLabels o = open_labels(args, /*to_read=*/true);
   const LabelQuery query = query_of(o, args);
   if (!args.has("out")) {

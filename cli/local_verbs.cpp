@@ -53,11 +53,12 @@ std::span<const Verb> local_verbs() {
            "  ndtrain eval model.onnx --data photos --labels labels.csv --confusion confusion.csv\n"
            "  ndtrain eval runs/flowers --data photos --db sqlite:labels.db\n",
            declare_eval, run_eval},
-      Verb{"predict", "classes of photos, as CSV, JSON or JSON lines", "MODEL PHOTOS... [options]",
+      Verb{"predict", "classes of photos, as CSV, JSON or Parquet", "MODEL PHOTOS... [options]",
            "  ndtrain predict runs/flowers photos -k 3 -o labels.csv\n"
            "  ndtrain predict runs/flowers a.jpg july/*.jpg 'archive/**/*.png'\n"
            "  find photos -newer labels.csv | ndtrain predict runs/flowers -\n"
-           "  ndtrain predict model.onnx photos --format jsonl\n",
+           "  ndtrain predict model.onnx photos --format jsonl\n"
+           "  ndtrain predict model.onnx photos -o labels.parquet\n",
            declare_predict, run_predict},
       Verb{"tune", "measure which algorithms a model's layers take here, for --tuning",
            "-m MODEL... [--tuning FILE] [--freeze WHAT]",

@@ -168,9 +168,10 @@ constexpr Verb kLabels[] = {
      "  ndtrain labels import truth.csv --db sqlite:labels.db\n"
      "  ndtrain labels import people.jsonl --as truth --db sqlite:labels.db\n",
      declare_labels_import, run_labels_import},
-    {"labels export", "write current labels as CSV or JSON", "--db URL [-o FILE]",
+    {"labels export", "write current labels as CSV, JSON or Parquet", "--db URL [-o FILE]",
      "  ndtrain labels export --db sqlite:labels.db -o labels.csv\n"
-     "  ndtrain labels export --db sqlite:labels.db --label rose --format jsonl\n",
+     "  ndtrain labels export --db sqlite:labels.db --label rose --format jsonl\n"
+     "  ndtrain labels export --db sqlite:labels.db -o labels.parquet\n",
      declare_labels_export, run_labels_export},
     {"labels rm", "forget a photo and all its labels", "PHOTO --db URL",
      "  ndtrain labels rm july/1.jpg --db sqlite:labels.db\n", declare_labels_rm, run_labels_rm}};

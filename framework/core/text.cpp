@@ -47,6 +47,16 @@ std::string escape_of(char c) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    uint32_t code = 0;
+    const size_t n = bytes_of_character(text, code);
+    if (n == 0) return false;
+    text.remove_prefix(n);
+  }
+  return true;
+}
+
 bool is_plain(std::string_view text) {
   while (!text.empty()) {
     const size_t n = plain_character(text);

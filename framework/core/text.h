@@ -8,6 +8,8 @@
 
 namespace ndtrain {
 
+bool is_utf8(std::string_view text);
+
 // UTF-8 without control characters, C1, line separators and those that turn the direction of
 // writing included.
 bool is_plain(std::string_view text);

@@ -11,6 +11,7 @@
 #include "framework/core/json.h"
 #include "framework/core/utc_text.h"
 #include "ndp/labels/label_json.h"
+#include "ndp/labels/parquet_writer.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -215,12 +216,65 @@ Result<std::string> text_of(const LabelPage& page, LabelFormat format, int64_t r
   return text;
 }
 
+// Of all that the query finds, whatever its limit.
+Status each_page(LabelDb& db, LabelQuery query,
+                 const std::function<Status(const LabelPage&)>& take) {
+  query.limit = 1000;
+  for (;;) {
+    const Result<LabelPage> page = db.query(query);
+    if (!page.ok()) return page.status();
+    if (Status s = take(*page); !s.ok()) return s;
+    if (!page->next) return {};
+    query.after = *page->next;
+  }
+}
+
+void add_row(const LabelRow& row, ParquetWriter& to) {
+  const auto text = [&](const std::string& value) { value.empty() ? to.none() : to.text(value); };
+  const std::optional<Digest>& content = row.version_content;
+  to.text(row.path);
+  to.text(row.class_name);
+  row.score ? to.real(*row.score) : to.none();
+  to.text(name_of(row.source));
+  text(content ? version_name(row.version_number, *content) : "");
+  text(content ? to_hex(*content) : "");
+  to.time(row.time);
+  text(row.store);
+  to.boolean(row.at_random);
+}
+
+Result<int64_t> export_table(LabelDb& db, const LabelQuery& query,
+                             const ParquetWriter::Write& write) {
+  using enum ParquetWriter::Type;
+  ParquetWriter table({{"path", kText},
+                       {"label", kText},
+                       {"score", kReal, true},
+                       {"source", kText},
+                       {"version", kText, true},
+                       {"content", kText, true},
+                       {"time", kTime},
+                       {"store", kText, true},
+                       {"at_random", kBoolean}},
+                      write);
+  const Status s = each_page(db, query, [&](const LabelPage& page) -> Status {
+    for (const LabelRow& row : page.rows) {
+      add_row(row, table);
+      if (Status end = table.end_row(); !end.ok()) return end;
+    }
+    return {};
+  });
+  if (!s.ok()) return s;
+  if (Status end = table.finish(); !end.ok()) return end;
+  return table.rows();
+}
+
 }  // namespace
 
 Result<LabelImport> import_labels(LabelDb& db, int64_t collection, int64_t task,
                                   std::string_view text, int64_t now, LabelSource source,
                                   LabelFormat format) {
   if (source == LabelSource::kModel) throw Error("import_labels: a file cannot speak for a model");
+  if (format == LabelFormat::kParquet) throw Error("import_labels: Parquet is not read");
   Importer importer(db, collection, task, now);
   const Status s = format == LabelFormat::kCsv         ? importer.read_csv(text)
                    : format == LabelFormat::kJsonLines ? importer.read_json_lines(text)
@@ -232,23 +286,21 @@ Result<LabelImport> import_labels(LabelDb& db, int64_t collection, int64_t task,
 Result<int64_t> export_labels(LabelDb& db, LabelQuery query,
                               const std::function<Status(std::string_view)>& write,
                               LabelFormat format) {
-  query.limit = 1000;
+  if (format == LabelFormat::kParquet) return export_table(db, query, write);
   int64_t rows = 0;
   const std::string begin = format == LabelFormat::kCsv    ? csv_row(kColumns)
                             : format == LabelFormat::kJson ? "["
                                                            : "";
   if (Status s = write(begin); !s.ok()) return s;
-  for (;;) {
-    Result<LabelPage> page = db.query(query);
-    if (!page.ok()) return page.status();
-    Result<std::string> text = text_of(*page, format, rows);
+  const Status s = each_page(db, query, [&](const LabelPage& page) -> Status {
+    Result<std::string> text = text_of(page, format, rows);
     if (!text.ok()) return text.status();
-    if (!page->next && format == LabelFormat::kJson) *text += "\n]\n";
-    if (Status s = write(*text); !s.ok()) return s;
-    rows += static_cast<int64_t>(page->rows.size());
-    if (!page->next) return rows;
-    query.after = *page->next;
-  }
+    if (!page.next && format == LabelFormat::kJson) *text += "\n]\n";
+    rows += static_cast<int64_t>(page.rows.size());
+    return write(*text);
+  });
+  if (!s.ok()) return s;
+  return rows;
 }
 
 }  // namespace ndtrain::ndp

@@ -293,6 +293,9 @@ TEST_F(LabelsVerbsTest, ExportedLinesComeBackAsTruth) {
   const json r = ask({"import", "people.jsonl", "--as", "truth", "--task", "other"});
   EXPECT_EQ(r.at("added"), 1);
   EXPECT_EQ(ask({"query", "--task", "other"})[0].at("source"), "human");
+  ASSERT_EQ(ask({"export", "--source", "human", "-o", "people.parquet"}).at("rows"), 1);
+  EXPECT_EQ(real_fs().read(at("people.parquet")).or_throw().substr(0, 4), "PAR1");
+  EXPECT_THAT(refusal({"import", "people.parquet"}), HasSubstr("is written, but not read"));
   EXPECT_THAT(refusal({"import", "people.jsonl", "--as", "lie"}), HasSubstr("truth"));
   EXPECT_THAT(refusal({"import", "people.jsonl", "--as", "truth", "--source", "human"}),
               HasSubstr("one of them"));

@@ -127,9 +127,11 @@ TEST_F(NamedPhotosTest, RelabelPutsThemWhereTheDirectoryWouldHave) {
   EXPECT_THAT(o.err, HasSubstr("photos/c0/0.jpg is not below the root photos/c1"));
 }
 
-TEST_F(NamedPhotosTest, PredictionsAreCsvJsonOrALineOfJsonForEachPhoto) {
-  const auto predict_as = [&](const std::string& format) {
-    return run({"predict", "m.onnx", "photos", "--format", format});
+TEST_F(NamedPhotosTest, PredictionsAreCsvJsonALineOfJsonForEachPhotoOrParquet) {
+  const auto predict_as = [&](const std::string& format, std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {"predict", "m.onnx", "photos", "--format", format};
+    args.insert(args.end(), more.begin(), more.end());
+    return run(args);
   };
   const nlohmann::json array = nlohmann::json::parse(predict_as("json").out);
   ASSERT_EQ(array.size(), 6U);
@@ -143,9 +145,18 @@ TEST_F(NamedPhotosTest, PredictionsAreCsvJsonOrALineOfJsonForEachPhoto) {
   }
   EXPECT_EQ(at, lines.size());
   EXPECT_EQ(predict_as("csv").out.find("file,rank,class,score\nc0/0.jpg,1,"), 0U);
-  const Outcome o = predict_as("parquet");
-  EXPECT_EQ(o.code, 2);
-  EXPECT_THAT(o.err, HasSubstr("--format parquet: there are csv, json and jsonl"));
+  EXPECT_EQ(predict_as("parquet", {"-o", "p.bin"}).out, "6 photos to p.bin\n");
+  const std::string table = real_fs().read(this->at("p.bin")).or_throw();
+  EXPECT_EQ(table.substr(0, 4) + table.substr(table.size() - 4), "PAR1PAR1");
+  const Outcome named = run({"predict", "m.onnx", "photos", "-o", "p.parquet", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(named.out),
+            (nlohmann::json{{"file", "p.parquet"}, {"photos", 6}}));
+  EXPECT_EQ(real_fs().read(this->at("p.parquet")).or_throw(), table) << "by the file's name";
+  const auto refusal = [](const Outcome& o) { return std::to_string(o.code) + ": " + o.err; };
+  EXPECT_THAT(refusal(predict_as("parquet")),
+              HasSubstr("2: ndtrain: --format parquet: is no text"));
+  EXPECT_THAT(refusal(predict_as("xml")), HasSubstr("there are csv, jsonl, json and parquet"));
+  EXPECT_THAT(refusal(predict_as("csv", {"--json"})), HasSubstr("--json and --format csv"));
 }
 
 TEST_F(NamedPhotosTest, VerbsThatDoNotReadObjectsRefuseThemByNameAndSayWhichDo) {

@@ -36,6 +36,16 @@ TEST(Text, HasItsControlCharactersWrittenOut) {
   }
 }
 
+TEST(Text, IsUtf8OrNot) {
+  for (const std::string text : {"", "a\nb", "\xc2\x9b", "\xe2\x80\xae", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_TRUE(is_utf8(text)) << printable(text);
+  }
+  for (const char* text :
+       {"\xff\xfe", "a\xc0\x8a", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe9\x9b"}) {
+    EXPECT_FALSE(is_utf8(text)) << printable(text);
+  }
+}
+
 TEST(Text, ThatIsTooLongIsCutBetweenCharactersAndSaysSo) {
   EXPECT_EQ(printable("123456", 6), "123456");
   EXPECT_EQ(printable("1234567", 6), "123…");

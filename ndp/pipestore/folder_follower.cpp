@@ -64,6 +64,7 @@ DirectoryChanges FolderFollower::take(Time now) {
 
 void FolderFollower::tick() {
   const Time now = ports_.clock.monotonic();
+  if (count_wanted_.exchange(false)) count_due_ = std::max(now, not_before_count_);
   if (now >= count_due_) count(now);
   if (now < std::max(due(), not_before_)) return;
   const DirectoryChanges changes = take(now);
@@ -140,6 +141,11 @@ FolderThread::FolderThread(std::unique_ptr<DirectoryWatch> watch, FolderFollower
 
 FolderThread::~FolderThread() {
   stopping_ = true;
+  watch_->wake();
+}
+
+void FolderThread::count_soon() {
+  follower_.count_soon();
   watch_->wake();
 }
 

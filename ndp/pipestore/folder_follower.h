@@ -34,8 +34,9 @@ class FolderFollower {
   FolderFollower(Ports ports, Options options);
 
   void changed(const DirectoryChanges& changes);
-  void tick();        // looks where it is time
-  Time next() const;  // when that is; Time::max(): never
+  void count_soon() { count_wanted_ = true; }  // any thread
+  void tick();                                 // looks where it is time
+  Time next() const;                           // when that is; Time::max(): never
 
  private:
   // Of what was heard of and not looked at yet.
@@ -55,6 +56,7 @@ class FolderFollower {
   std::map<std::string, Heard> heard_;
   Time all_due_{0}, not_before_{0};
   Time count_due_ = Time::max(), not_before_count_{0};
+  std::atomic<bool> count_wanted_ = false;
   Time first_ = Time::max(), last_{0};  // of what was heard of
   FolderLook since_said_;
   std::string failed_;  // why the last look did not come to its end
@@ -69,6 +71,9 @@ class FolderThread {
   ~FolderThread();
   FolderThread(const FolderThread&) = delete;
   FolderThread& operator=(const FolderThread&) = delete;
+
+  // Counts anew what there is, as something else than the directory has changed that. Any thread.
+  void count_soon();
 
  private:
   void run();

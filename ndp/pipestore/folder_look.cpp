@@ -136,7 +136,7 @@ Result<FolderLook> PhotoInventory::follow(const DirectoryChanges& changes, Clock
   for (const PhotoChange& c : told) {
     look.unreadable += c.state == PhotoState::kQuarantined;
     if (!can_be_found(c) || !in_shard(c.path)) continue;
-    if (config_.uploads && config_.uploads->feedback(*c.digest).removed) {
+    if (is_deleted(*c.digest)) {
       deleted.push_back(*c.digest);
     } else if (!is_upload_path(c.path)) {  // those were labelled when they came
       look.found += *scanned && c.new_bytes && once.insert(*c.digest).second;
@@ -148,6 +148,7 @@ Result<FolderLook> PhotoInventory::follow(const DirectoryChanges& changes, Clock
 
 void PhotoInventory::count() {
   const std::lock_guard lock(mutex_);
+  const int64_t uploaded = uploads();
   std::unordered_set<Digest, DigestHash> photos;
   int64_t collection = 0;
   for (std::string after;;) {
@@ -160,8 +161,17 @@ void PhotoInventory::count() {
       if (in_shard(e.ref.path) && wire::is_photo_path(e.ref.path)) photos.insert(*e.digest);
     }
   }
+  // Those since the last scan are no entries yet.
+  for (std::string cursor = photos_.first_upload(); !cursor.empty();) {
+    const PhotoPage page = photos_.list(cursor, kEntriesOfAPage).or_throw();
+    for (const PhotoRef& p : page.photos) {
+      if (const auto photo = photo_of_upload_path(p.path)) photos.insert(*photo);
+    }
+    cursor = page.next;
+  }
+  std::erase_if(photos, [this](const Digest& p) { return in_trash(p) || is_deleted(p); });
   collection_ = collection;
-  size_ = photos.size();
+  set_size(photos.size(), uploaded);
 }
 
 }  // namespace ndtrain::ndp

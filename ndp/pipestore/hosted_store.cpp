@@ -215,7 +215,11 @@ PipeStoreService::Setting HostedStore::setting(const PipeStoreConfig& config) {
           .forget = [this](auto deleted) { return uploads_->forget(deleted); },
           .tokens = shared_.tokens,
           .trash = &trash_,
-          .restored = [this] { uploads_->restored(); },
+          .trash_changed =
+              [this](bool back) {
+                if (back) uploads_->restored();
+                if (folder_) folder_->count_soon();
+              },
           .files = {.damaged = [this] { return scrub_->damaged_uploads(); },
                     .read = [this](const Digest& photo) { return uploads_->read(photo); },
                     .put_back =

@@ -37,7 +37,20 @@ PhotoInventory::PhotoInventory(const PhotoRowConfig& config, Fs& fs)
       photos_(fs, config.photos, config.state),
       catalogue_(open_catalogue(fs, config.cache, config.photos)) {
   say_what_was_found();
-  size_ = look();
+  const int64_t uploaded = uploads();
+  set_size(look(), uploaded);
+}
+
+uint64_t PhotoInventory::size() const {
+  return static_cast<uint64_t>(std::max<int64_t>(0, without_uploads_ + uploads()));
+}
+
+void PhotoInventory::set_size(size_t photos, int64_t uploads) {
+  without_uploads_ = static_cast<int64_t>(photos) - uploads;
+}
+
+bool PhotoInventory::is_deleted(const Digest& photo) const {
+  return config_.uploads && config_.uploads->feedback(photo).removed;
 }
 
 std::string PhotoInventory::label_of(const std::string& path) const {
@@ -133,6 +146,7 @@ Result<StoreInventory> PhotoInventory::scan() {
   NoProgress quiet;
   if (Status s = read_csv(); !s.ok()) return s;
   if (Status s = is_there(); !s.ok()) return s;
+  const int64_t uploaded = uploads();
   std::vector<PhotoChange> changes;
   const Result<PhotoSet> read =
       all_photos(photos_, *catalogue_, config_.photos, quiet, options_for(changes));
@@ -180,7 +194,7 @@ Result<StoreInventory> PhotoInventory::scan() {
   const auto same = [](const StorePhoto& p, const StorePhoto& q) { return p.digest == q.digest; };
   auto& photos = inventory.photos;
   photos.erase(std::unique(photos.begin(), photos.end(), same), photos.end());
-  size_ = photos.size();
+  set_size(photos.size(), uploaded);
   return inventory;
 }
 

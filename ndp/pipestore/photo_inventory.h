@@ -33,8 +33,9 @@ class PhotoInventory {
   // Throws Error when the catalogue cannot be had. `config` must outlive this.
   PhotoInventory(const PhotoRowConfig& config, Fs& fs);
 
-  // How many there are: as of the last scan, or, before one, as a look at the directory says.
-  uint64_t size() const { return size_; }
+  // How many there are: as of the last scan, or, before one, as a look at the directory says, and
+  // what was uploaded and deleted since.
+  uint64_t size() const;
   // PhotoRowConfig::gained as of the last look at all: so many times photos came from other stores,
   // and are known here. Any thread.
   uint64_t gained() const { return gained_; }
@@ -59,6 +60,9 @@ class PhotoInventory {
   bool in_shard(const std::string& path) const;
   bool in_trash(const Digest& photo) const { return config_.trash && config_.trash->has(photo); }
   uint64_t look();  // reads no photo
+  int64_t uploads() const { return config_.uploads ? config_.uploads->counts().photos : 0; }
+  bool is_deleted(const Digest& photo) const;
+  void set_size(size_t photos, int64_t uploads);  // with so many uploads among them
   // Under the mutex.
   Status read_csv();  // of labels, where there is one
   Status is_there();  // that not all photos of the directory have gone at once
@@ -71,11 +75,12 @@ class PhotoInventory {
   Fs& fs_;
   StorePhotos photos_;
   FetchedFiles* fetched_ = nullptr;
-  std::mutex mutex_;                                // of the catalogue, and of all up to size_
+  std::mutex mutex_;                                // of the catalogue, and of what follows
   bool said_folders_ = false, said_older_ = false;  // once each
   std::unique_ptr<Catalogue> catalogue_;
   int64_t collection_ = 0;  // how many were no uploads when they were counted last
-  std::atomic<uint64_t> size_ = 0, gained_ = 0;
+  std::atomic<int64_t> without_uploads_ = 0;  // of size()
+  std::atomic<uint64_t> gained_ = 0;
   std::map<std::string, std::string> csv_;  // label by path, of a CSV
 };
 

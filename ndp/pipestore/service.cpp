@@ -58,7 +58,7 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
       trash_({.lanes = setting.lanes,
               .tuner = tuner_,
               .trash = setting.trash,
-              .restored = setting.restored}) {}
+              .changed = setting.trash_changed}) {}
 
 PipeStoreService::Time PipeStoreService::next() const {
   return tuner_.open() ? std::min({tuner_.next(), jobs_.next(), deployment_.next()})

@@ -60,8 +60,8 @@ class PipeStoreService final : TunerEvents {
     // The Tuner's list, and the key of its tickets, for this store's HTTP.
     std::function<void(const std::string& json, const std::string& ticket_key)> tokens = {};
     StoreTrash* trash = nullptr;  // what it holds is not shown; null: the trash is not followed
-    std::function<void()> restored = {};  // photos are back from it
-    PhotoFiles files = {};                // between stores; without: none are given or put right
+    std::function<void(bool back)> trash_changed = {};  // as TrashFollower says it
+    PhotoFiles files = {};  // between stores; without: none are given or put right
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.

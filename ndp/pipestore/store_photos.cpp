@@ -54,10 +54,13 @@ Result<PhotoPage> StorePhotos::list(const std::string& cursor, size_t limit) {
     left_by_older_ += !there && !uploaded_file(p.path).empty();
     return there;
   });
-  if (page->next.empty() && !state_.empty() && fs_.exists(uploads_.root())) {
-    page->next = kInUploads;
-  }
+  if (page->next.empty()) page->next = first_upload();
   return page;
+}
+
+std::string StorePhotos::first_upload() const {
+  const bool some = !state_.empty() && fs_.exists(uploads_.root());
+  return some ? std::string(1, kInUploads) : "";
 }
 
 Result<std::string> StorePhotos::open(const std::string& path) {

@@ -16,6 +16,8 @@ class StorePhotos final : public PhotoSource {
   StorePhotos(Fs& fs, std::string photos, std::string state);
 
   Result<PhotoPage> list(const std::string& cursor, size_t limit) override;
+  // The cursor behind which uploads alone are listed; "": there are none below the state.
+  std::string first_upload() const;
   Result<std::string> open(const std::string& path) override;
 
   // Any thread.

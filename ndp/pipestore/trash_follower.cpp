@@ -54,7 +54,7 @@ void TrashFollower::take(const wire::Trash& m) {
 // What could not be kept comes again in the next session.
 void TrashFollower::kept(LinkId link, bool some_back, const Status& status) {
   ports_.tuner.put_trash(ports_.trash->revision());
-  if (some_back && status.ok() && ports_.restored) ports_.restored();
+  if (status.ok() && ports_.changed) ports_.changed(some_back);
   if (status.ok() || link != ports_.tuner.link() || !ports_.tuner.open()) return;
   log::error("what is in the trash cannot be kept: {}", status.message());
   ports_.tuner.drop("what is in the trash cannot be kept");

@@ -18,8 +18,9 @@ class TrashFollower {
   struct Ports {
     Lanes& lanes;
     TunerConnection& tuner;
-    StoreTrash* trash = nullptr;          // null: it is not followed
-    std::function<void()> restored = {};  // photos are back; on the service's thread
+    StoreTrash* trash = nullptr;  // null: it is not followed
+    // What is in it has changed; `back`: some may be out of it. On the service's thread.
+    std::function<void(bool back)> changed = {};
     // Photos of parts that belong together; a Tuner that says more loses its session.
     size_t most = wire::kMostPhotos;
   };

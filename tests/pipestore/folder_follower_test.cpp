@@ -8,6 +8,8 @@
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/photos/upload_path.h"
+#include "ndp/pipestore/store_trash.h"
 #include "ndp/wire/digests.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/support/files.h"
@@ -97,6 +99,16 @@ TEST_F(FolderFollowerTest, DoesNotWaitForTheEndOfABurstAndSaysItInOneLine) {
   EXPECT_EQ(counted_, static_cast<int>(looks_.size()));
 }
 
+TEST_F(FolderFollowerTest, CountsWhenItIsAskedTo) {
+  begin();
+  const int before = counted_;
+  follower_->count_soon();
+  follower_->count_soon();
+  pass(seconds(1));
+  EXPECT_EQ(counted_, before + 1);
+  EXPECT_THAT(looks_, IsEmpty());
+}
+
 TEST_F(FolderFollowerTest, LooksAtAllWhenTheWatchLostSomethingAndNowAndThen) {
   begin();
   follower_->changed({.all = true});
@@ -137,10 +149,12 @@ class FolderLooks : public ::testing::Test {
   void open(uint32_t shard = 0, uint32_t shards = 1) {
     inventory_.reset();
     config_ = {.photos = at("photos"),
+               .state = at("state"),
                .cache = at("cache"),
                .shard = shard,
                .shards = shards,
                .uploads = log_.get(),
+               .trash = trash_,
                .forget =
                    [this](std::span<const Digest> photos) {
                      forgotten_.insert(forgotten_.end(), photos.begin(), photos.end());
@@ -179,6 +193,7 @@ class FolderLooks : public ::testing::Test {
   files::file_time_type some_time_ago_ =
       files::file_time_type::clock::now() - std::chrono::hours(9);
   std::unique_ptr<UploadLog> log_;
+  const StoreTrash* trash_ = nullptr;
   PhotoRowConfig config_;
   std::unique_ptr<PhotoInventory> inventory_;
   std::vector<std::string> new_, again_;
@@ -247,6 +262,38 @@ TEST_F(FolderLooks, FollowWhatIsMovedAndRemoved) {
   put("new/1.jpg", 1);
   EXPECT_EQ(look_at("new/1.jpg").found, 0) << "its label is in the history";
   EXPECT_EQ(inventory_->size(), 3U);
+}
+
+TEST_F(FolderLooks, CountWhatIsUploadedDeletedAndInTheTrash) {
+  StoreTrash trash(real_fs(), at("trash.bin"));
+  trash_ = &trash;
+  open();
+  const auto say = [&](int i, bool removed) {
+    wire::Upload line;
+    line.set_digest(bytes_of(sha256(photo(i))));
+    line.set_path(upload_path(sha256(photo(i)), ".jpg"));
+    line.set_removed(removed);
+    log_->commit({line}).or_throw();
+  };
+  for (int i : {10, 11}) {
+    write_file(real_fs(), at("state/" + upload_path(sha256(photo(i)), ".jpg")), photo(i));
+    say(i, false);
+  }
+  EXPECT_EQ(inventory_->size(), 5U) << "at once";
+  inventory_->count();
+  EXPECT_EQ(inventory_->size(), 5U) << "though no scan has seen them";
+  trash.change(std::vector{sha256(photo(0)), sha256(photo(10))}, {}, 1).or_throw();
+  inventory_->count();
+  EXPECT_EQ(inventory_->size(), 3U);
+  say(11, true);
+  EXPECT_EQ(inventory_->size(), 2U);
+  inventory_->count();
+  EXPECT_EQ(inventory_->size(), 2U) << "its file is still there";
+  trash.change({}, std::vector{sha256(photo(0)), sha256(photo(10))}, 2).or_throw();
+  inventory_->count();
+  EXPECT_EQ(inventory_->size(), 4U);
+  EXPECT_EQ(inventory_->scan().or_throw().photos.size(), 4U);
+  EXPECT_EQ(inventory_->size(), 4U);
 }
 
 TEST_F(FolderLooks, DoNotTakeAMountThatIsAwayForARemovalOfAll) {

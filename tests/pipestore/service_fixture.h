@@ -183,7 +183,7 @@ class StoreServiceTest : public ::testing::Test {
        },
        [this](const std::string& json, const std::string&) { tokens_.push_back(json); },
        &trash_,
-       [this] { ++restored_; }},
+       [this](bool back) { restored_ += back; }},
       {},
       1};
   bool full_ = false;

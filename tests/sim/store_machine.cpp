@@ -158,9 +158,9 @@ void StoreMachine::start() {
           .apply = bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta,
           .forget = [this](std::span<const Digest> photos) { return forget(photos); },
           .trash = trash_.get(),
-          .restored =
-              [this] {
-                if (labels_) labels_->look_again();
+          .trash_changed =
+              [this](bool back) {
+                if (back && labels_) labels_->look_again();
               }},
       hello, rng_.next_bits());
   if (labels_) labels_->put_in_force(service_->in_force());

@@ -41,9 +41,9 @@ std::string wait_text(const Json& job) {
                      wait["why"].get<std::string>());
 }
 
-std::string summary(const Json& job) {
+// `message`: the job's, or as much of it as there is room for.
+std::string summary(const Json& job, const std::string& message) {
   const Json& result = job["result"];
-  const std::string message = job["message"];
   const std::string without = message.empty() ? "" : ", " + message;
   if (const std::string wait = wait_text(job); !wait.empty()) return wait;
   if (job["state"] == "done" && result.contains("top1")) {
@@ -58,6 +58,12 @@ std::string summary(const Json& job) {
                        job["doing"] == "" ? "" : ", " + job["doing"].get<std::string>());
   }
   return message;
+}
+
+// On a line of a list: what a job that is done came to; its reasons are for `job show`.
+std::string brief(const Json& job) {
+  const std::string message = job["message"];
+  return summary(job, job["state"] == "done" ? message.substr(0, message.find(": ")) : message);
 }
 
 bool has_ended(const Json& job) {
@@ -122,7 +128,7 @@ void show(Context& context, const Json& job) {
       when(job["ended"]));
   text += notes_text(notes_in(job));
   if (job["state"] == "running" || job.contains("waits_for_job"))
-    text += "now        " + summary(job) + "\n";
+    text += "now        " + summary(job, job["message"]) + "\n";
   for (const Json& s : job["result"].value("left_out_stores", Json::array())) {
     text += fmt::format("{:<32} {}: {} photos, {}\n", "left out", s["store"].get<std::string>(),
                         s["photos"].get<uint64_t>(), s["why"].get<std::string>());
@@ -327,7 +333,7 @@ int run_job_ls(Context& context, const Args& args) {
   for (const Json& j : jobs) {
     text += fmt::format("{:>4}  {:<9} {:<9}  {:<14}  {}{}\n", j["job"].get<uint64_t>(),
                         j["kind"].get<std::string>(), j["state"].get<std::string>(),
-                        when(j["submitted"]), summary(j), label_of(notes_in(j)));
+                        when(j["submitted"]), brief(j), label_of(notes_in(j)));
   }
   context.print(jobs, text);
   return kOk;

@@ -176,6 +176,9 @@ TEST_F(SiteVerbs, APhotoIsInTheTrashUntilItIsRestoredAndThenAsItWas) {
   const auto exported = [&] {
     return run({"labels", "export", "--db", "sqlite:site/tuner/labels.db"}).out;
   };
+  const auto are_counted = [&](int photos) {
+    return comes([&] { return ask(site_, {"store", "ls"})[0].at("photos") == photos; });
+  };
   const std::string before = exported();
   ASSERT_THAT(before, HasSubstr(photo + ","));
   EXPECT_THAT(run_at({"photos", "trash"}).out, HasSubstr("the trash is empty"));
@@ -192,6 +195,7 @@ TEST_F(SiteVerbs, APhotoIsInTheTrashUntilItIsRestoredAndThenAsItWas) {
   EXPECT_THAT(o.out, HasSubstr(photo + " is in the trash until "));
   ASSERT_TRUE(comes([&] { return exported().find(photo) == std::string::npos; })) << exported();
   EXPECT_TRUE(real_fs().exists(at("photos/c0/0.jpg"))) << "its file is not touched";
+  EXPECT_TRUE(are_counted(7));
   const nlohmann::json trash = ask(site_, {"photos", "trash"});
   ASSERT_EQ(trash.size(), 1U);
   EXPECT_EQ(trash[0].at("paths"), nlohmann::json::array({photo}));
@@ -203,6 +207,7 @@ TEST_F(SiteVerbs, APhotoIsInTheTrashUntilItIsRestoredAndThenAsItWas) {
   o = run_at({"photos", "restore", photo});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr(photo + " is restored"));
+  EXPECT_TRUE(are_counted(8));
   EXPECT_TRUE(comes([&] { return exported() == before; })) << exported() << before;
   EXPECT_EQ(run_at({"photos", "restore", photo}).code, 1) << "it is not in the trash any more";
   EXPECT_EQ(run_at({"photos", "rm", photo, "--keep", "soon"}).code, 2);
@@ -438,9 +443,12 @@ TEST_F(SiteVerbs, AJobSaysWhichClassesFallAndWhyNothingWasPredicted) {
                           {"beyond_chance", beyond}};
   };
   record["result"]["class_falls"] = {fall("c0", 10, 10, 1, true), fall("c1", 4, 4, 3, false)};
+  record["message"] = "version 2 (0a) is not in force: no better: it waits";
   publish(real_fs(), path, record.dump()).or_throw();
   site_ = up_json(1);
+  EXPECT_THAT(run_at({"job", "ls"}).out, HasSubstr(", version 2 (0a) is not in force\n"));
   o = run_at({"job", "show", "2"});
+  EXPECT_THAT(o.out, HasSubstr("no better: it waits"));
   EXPECT_THAT(o.out,
               HasSubstr("class c0 falls                   1 of 10 photos right, 10 before: beyond "
                         "chance\nclass c1 falls                   3 of 4 photos right, 4 before: "

@@ -94,6 +94,9 @@ TEST_F(DashboardJobs, ShowHowTheyLearnWhoSentWhatAndWhatTheySaid) {
   EXPECT_TRUE(b.await("document.querySelectorAll('#trace .tuner').length > 0"));
   EXPECT_THAT(b.value("document.querySelector('#job_facts').textContent"),
               AllOf(HasSubstr("Top-1"), HasSubstr("version 1")));
+  EXPECT_EQ(b.value("(n => [n.firstChild.textContent, n.offsetWidth === n.parentNode.offsetWidth])"
+                    "(document.querySelector('#job_facts .line'))"),
+            Json({"Promotion by rule", true}));
   EXPECT_EQ(b.value("document.querySelector('#job_report a').download"), "job-1-report.html");
   EXPECT_THAT(b.value("document.querySelector('#job_details').textContent"),
               HasSubstr("feature_extraction_s"));
@@ -349,6 +352,10 @@ TEST_F(DashboardJobs, AreSubmittedByAFormWithWhatTheyBeginWithBesideIt) {
   EXPECT_EQ(job["spec"]["promote"], false);
   EXPECT_EQ(job["spec"]["stores"], "all");
   await([&] { return state(3) == "done"; });
+  b.value("location.hash = 'overview'");
+  EXPECT_TRUE(b.await("[...document.querySelectorAll('#jobs .why')].some(n =>"
+                      " /^version 2 \\(\\w+\\) is not in force$/.test(n.textContent))"))
+      << "its reasons are on its page";
 
   b.value("location.hash = 'submit'");
   EXPECT_TRUE(says(b, "#submit_plan", "when it has begun, by job 3"));

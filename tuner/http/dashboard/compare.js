@@ -12,12 +12,14 @@ const kFigures = [
   ["Trained on", "train_photos", (n) => `${count(n)} photos`], ["Published as", "version", (n) => `version ${n}`]];
 
 const text_of = (value) => (value === undefined ? "–" : typeof value === "string" ? value || "–" : JSON.stringify(value));
+const short = (text) => (/^[0-9a-f]{64}$/.test(text) ? text.slice(0, 12) : text);  // of a digest its beginning
 
 // The keys of the specs that are not the same in all, by name: [[key, value, …]].
 export function differences(specs) {
   const keys = [...new Set(specs.flatMap((s) => Object.keys(s)))].sort();
   return keys.map((key) => [key, ...specs.map((s) => text_of(s[key]))])
-    .filter(([, first, ...rest]) => rest.some((v) => v !== first));
+    .filter(([, first, ...rest]) => rest.some((v) => v !== first))
+    .map(([key, ...values]) => [key, ...values.map(short)]);
 }
 
 // Rows by epoch with the value of each job: [{epoch, "0": …, "1": …}].

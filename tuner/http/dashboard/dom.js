@@ -31,6 +31,7 @@ export function table(heads, rows) {
 
 // For a <dl>.
 export const fact = (name, ...value) => el("div", {}, el("dt", {}, name), el("dd", {}, ...value));
+export const long_fact = (name, text) => el("div", {class: "line"}, el("dt", {}, name), el("dd", {}, text));
 
 // A name, a share of the widest bar, and what it stands for in words.
 export const share_bar = (name, share, text) => el("div", {class: "share"},

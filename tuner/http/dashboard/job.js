@@ -1,7 +1,7 @@
 // One job: how far it is, what it says and measures, who did what, and what can be done about it.
 import {file_link, find_one, get, post} from "./api.js";
 import {curves} from "./curves.js";
-import {bytes, count, duration, el, empty, fact, find, percent, say, share_bar, table, when} from "./dom.js";
+import {bytes, count, duration, el, empty, fact, find, long_fact, percent, say, share_bar, table, when} from "./dom.js";
 import {state_badge, took} from "./jobs.js";
 import {notes_form} from "./notes.js";
 import {progress_box, wait_text} from "./progress.js";
@@ -15,7 +15,7 @@ const kFigures = {
   val_photos: ["Validated on", (n) => `${count(n)} photos`], photos: ["Photos", count],
   labelled: ["Labelled", count], already_labelled: ["Labelled before", count], to_label: ["To be labelled", count],
   without_label: ["Without any label", count], left_out: ["Left out", (n) => `${count(n)} photos`],
-  version: ["Published as", (n) => `version ${n}`], rule: ["Promotion by rule", String],
+  version: ["Published as", (n) => `version ${n}`],
 };
 
 let looking = 0;            // the job that is looked at; 0: none
@@ -35,7 +35,8 @@ function draw_facts(job) {
     fact("State", state_badge(job)), fact("Submitted", when(job.submitted)), fact("Took", took(job) || "not begun"),
     ...known.map(([key, [name, text]]) => fact(name, text(job.result[key]))),
     ...(job.tags.length > 0 ? [fact("Tags", job.tags.join(", "))] : []),
-    ...(job.note ? [fact("Note", job.note)] : []));
+    ...(job.result.rule ? [long_fact("Promotion by rule", job.result.rule)] : []),
+    ...(job.note ? [long_fact("Note", job.note)] : []));
 }
 
 // Not while somebody writes: only what has changed is drawn anew.

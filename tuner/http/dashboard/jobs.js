@@ -10,8 +10,11 @@ export const state_badge = (job) => badge(job.state, kKinds[job.state]);
 export const took = (job) =>
   !job.started ? "" : duration((job.ended || Date.now() / 1000) - job.started);
 
+// What it came to: the reasons of one that is done are on its page.
+const brief = (job) => (job.state === "done" ? job.message.split(": ")[0] : job.state === "failed" && job.message);
+
 function cells(job) {
-  const why = wait_text(job) || (["failed", "done"].includes(job.state) && job.message);
+  const why = wait_text(job) || brief(job);
   return [el("a", {href: `#job/${job.job}`}, `Job ${job.job}`), job.kind,
     [state_badge(job), why ? el("span", {class: "why"}, why) : null], when(job.started), took(job)];
 }

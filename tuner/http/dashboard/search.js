@@ -23,7 +23,7 @@ async function page() {
     next = found.next;
     shown += found.rows.length;
     find("results").append(...found.rows.map(tile));
-    find("found").textContent = shown === 0 ? "No photo has such a label."
+    find("found").textContent = shown === 0 ? "No photo is found."
       : next ? `The first ${count(shown)} photos` : `${count(shown)} photo${shown === 1 ? "" : "s"}`;
   } catch (e) {
     next = null;

@@ -74,6 +74,8 @@ class RowDelivery {
 
   void acknowledged(const wire::Ack& message);  // one it does not know is ignored
 
+  // Photos of the run that next() goes on with.
+  size_t waiting() const { return queued_.empty() ? 0 : runs_.at(*queued_.begin()).queue.size(); }
   bool idle() const { return queued_.empty() && taken_up_ == 0 && unacknowledged_.empty(); }
   const RowSize& row() const { return row_; }
   uint64_t unacknowledged_bytes() const { return bytes_; }

@@ -9,6 +9,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "ndp/jobs/row_task.h"
 #include "ndp/pipestore/inventory_messages.h"
 #include "ndp/pipestore/store_lanes.h"
 #include "ndp/wire/digests.h"
@@ -251,7 +252,7 @@ void RowJobs::opened(uint64_t id, const Result<Opened>& result,
 void RowJobs::make_more(uint64_t id) {
   Job& job = jobs_.at(id);
   while (job.tasks < kTasks) {
-    std::optional<RowDelivery::Batch> batch = job.work->next(kBatch);
+    std::optional<RowDelivery::Batch> batch = job.work->next(row_task(job.work->waiting(), job.photo_s));
     if (!batch) return;
     ++job.tasks;
     make(id, std::move(*batch));
@@ -291,6 +292,7 @@ void RowJobs::made(uint64_t id, const RowDelivery::Batch& batch,
   }
   Job& job = jobs_.at(id);
   --job.tasks;
+  job.photo_s = made->busy / static_cast<double>(batch.photos.size());
   rows_made_ += made->rows.size();
   photo_bytes_ += made->photo_bytes;
   std::vector<RowDelivery::BadRow> bad;

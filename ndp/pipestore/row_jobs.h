@@ -26,9 +26,8 @@ namespace ndtrain::ndp {
 
 class RowJobs {
  public:
-  static constexpr size_t kBatch = 256;  // photos of one task, at most
-  static constexpr size_t kTasks = 2;    // of a job that make rows, on the lane at once
-  static constexpr size_t kMost = 16;    // jobs at once; a Tuner that asks for more is refused
+  static constexpr size_t kTasks = 2;  // of a job that make rows, on the lane at once
+  static constexpr size_t kMost = 16;  // jobs at once; a Tuner that asks for more is refused
   // Lists of photos that are made at once, those of jobs that are over by now included; a Tuner
   // that asks for more loses its session.
   static constexpr size_t kMostLists = 4 * kMost;
@@ -83,6 +82,7 @@ class RowJobs {
     bool opening = false;
     std::shared_ptr<JobRows> rows;  // once it is open; tasks hold on to them
     std::unique_ptr<RowDelivery> work;
+    std::optional<double> photo_s;                             // that one took in the last task
     size_t tasks = 0;                                          // on the lane, or waiting for photos
     std::vector<RowDelivery::Batch> waiting;                   // for photos
     bool unlisted = false;                                     // its list waits for photos

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "ndp/jobs/row_task.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/numbers.h"
 #include "tests/pipestore/service_fixture.h"
@@ -151,7 +152,7 @@ TEST(RowJobs, WaitForRoomForTheirModelAndGoOnByThemselves) {
 }
 
 TEST(RowJobs, WaitForPhotosThatAreAwayAndGoOnByThemselves) {
-  Numbered producer(3 * RowJobs::kBatch);
+  Numbered producer(3 * kMostRowTask);
   WelcomedStore store(producer);
   const auto pass = [&](RowJobs::Time time) {
     store.clock.advance(time);
@@ -175,7 +176,7 @@ TEST(RowJobs, WaitForPhotosThatAreAwayAndGoOnByThemselves) {
   producer.away = true;
   producer.calls.clear();
   store.sent.clear();
-  store.service.handle({store.link, wants(7, 0, 3 * RowJobs::kBatch)});
+  store.service.handle({store.link, wants(7, 0, 3 * kMostRowTask)});
   store.lanes.run();
   pass(RowJobs::kAway);
   EXPECT_EQ(producer.calls, "make7 make7 make7 make7 ");
@@ -184,7 +185,7 @@ TEST(RowJobs, WaitForPhotosThatAreAwayAndGoOnByThemselves) {
   pass(RowJobs::kAway);
   std::string rows, expected;
   for (const wire::FromStore& sent : store.sent) rows += sent.rows().rows();
-  for (size_t i = 0; i < 3 * RowJobs::kBatch; ++i) {
+  for (size_t i = 0; i < 3 * kMostRowTask; ++i) {
     expected += Numbered::row_of(7, std::to_string(i));
   }
   EXPECT_EQ(rows, expected);
@@ -193,30 +194,46 @@ TEST(RowJobs, WaitForPhotosThatAreAwayAndGoOnByThemselves) {
 // Of a large job and a small one, the small one does not wait for the end of the large one; each
 // has the rows of the photos that it was told of.
 TEST(RowJobs, TakeTurnsBatchByBatch) {
-  Numbered producer(20 * RowJobs::kBatch);
+  Numbered producer(20 * kMostRowTask);
   WelcomedStore store(producer);
   store.service.handle({store.link, asks(7)});
   store.service.handle({store.link, asks(8)});
   store.lanes.run();
   producer.calls.clear();
   store.sent.clear();
-  store.service.handle({store.link, wants(7, 0, 20 * RowJobs::kBatch)});
+  store.service.handle({store.link, wants(7, 0, 20 * kMostRowTask)});
   producer.size = 1;  // what a third job lists changes nothing for them
   store.service.handle({store.link, asks(9)});
-  store.service.handle({store.link, wants(8, 0, 3 * RowJobs::kBatch)});
+  store.service.handle({store.link, wants(8, 0, 3 * kMostRowTask)});
   store.lanes.run();
   EXPECT_TRUE(producer.calls.starts_with(
-      "make7 make7 scan make8 make8 make7 make7 open9 make8 make7 make7 "))
+      "make7 make7 scan make8 make8 make7 make7 open9 make8 make8 make7 make7 "))
       << producer.calls;
   std::map<uint64_t, std::string> rows;
   for (const wire::FromStore& sent : store.sent) rows[sent.rows().job()] += sent.rows().rows();
   for (const auto& [job, batches] : std::map<uint64_t, size_t>{{7, 20}, {8, 3}}) {
     std::string expected;
-    for (size_t i = 0; i < batches * RowJobs::kBatch; ++i) {
+    for (size_t i = 0; i < batches * kMostRowTask; ++i) {
       expected += Numbered::row_of(job, std::to_string(i));
     }
     EXPECT_EQ(rows[job], expected) << job;
   }
+}
+
+// The link has something to carry while the last photos are worked on.
+TEST(RowJobs, EndARunWithEverSmallerTasks) {
+  Numbered producer(600);
+  WelcomedStore store(producer);
+  store.service.handle({store.link, asks(7)});
+  store.lanes.run();
+  store.sent.clear();
+  store.service.handle({store.link, wants(7, 0, 600)});
+  store.lanes.run();
+  std::vector<size_t> photos;
+  for (const wire::FromStore& sent : store.sent) {
+    if (sent.has_rows()) photos.push_back(unpack_numbers(sent.rows().numbers(), 600, 600)->size());
+  }
+  EXPECT_THAT(photos, ::testing::ElementsAre(32, 32, 134, 100, 75, 56, 42, 32, 32, 32, 32, 1));
 }
 
 TEST_F(RowJobsTest, AreNoMoreAtOnceThanThereMayBe) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tuple>
+
+#include "ndp/jobs/row_task.h"
 
 namespace ndtrain::tuner {
 namespace {
@@ -209,16 +212,19 @@ class Job {
       Station own_link;
       const double speed = speed_of(in_, s);
       const double core_s = work_.store_core_s / speed, network_s = work_.store_network_s / speed;
+      std::optional<double> photo_s;
       for (int run = 0; run <= runs_; ++run) {
         double left = made_ * photos_of(run) * rows_of_photo(in_, run) * share(s);
-        const double most = std::max(kEngineBatch, left / most_pieces);
+        const double least = left / most_pieces;
         while (left > 1e-9) {
-          const double n = std::min(left, most);
+          const auto task = static_cast<double>(row_task(static_cast<size_t>(left), photo_s));
+          const double n = std::min(left, std::max(task, least));
           left -= n;
           const double worked = store.busy();
           const double done = store.serve(begin, n * core_s, n * network_s);
           pieces.push_back({own_link.serve(done, own_link_s(s, n * work_.bytes)), run, s, n,
                             store.busy() - worked});
+          photo_s = (store.busy() - worked) / n;
         }
       }
       t_.busiest_store_s = std::max(t_.busiest_store_s, store.busy());

@@ -13,7 +13,7 @@ namespace ndtrain::tuner {
 inline constexpr double kInventoryBytes = 36;  // per photo, to the Tuner: digest and label
 inline constexpr double kWantedBytes = 4;      // per photo, to the store
 inline constexpr double kWireOverhead = 1.05;  // headers of TCP, IP, Ethernet and our own messages
-inline constexpr double kEngineBatch = 32;     // photos that an engine hands on at once
+inline constexpr double kEngineBatch = 32;     // photos that an engine computes at once
 
 struct Timeline {
   double makespan_s = 0;   // until the model is trained, and written

@@ -53,6 +53,10 @@ std::string summary(const Json& job, const std::string& message) {
   if (job["state"] == "done" && result.contains("labelled")) {
     return fmt::format("{} labelled{}", result["labelled"].get<int64_t>(), without);
   }
+  if (job["state"] == "done" && result.contains("contradicted")) {
+    return fmt::format("{} of {} labels contradicted{}", result["contradicted"].get<int64_t>(),
+                       result["looked_at"].get<int64_t>(), without);
+  }
   if (job["state"] == "running") {
     return fmt::format("{} of {} rows{}", job["rows"].get<int64_t>(), job["photos"].get<int64_t>(),
                        job["doing"] == "" ? "" : ", " + job["doing"].get<std::string>());
@@ -226,6 +230,7 @@ void refuse_flags_of_others(const Args& args, const std::string& kind) {
   std::vector<std::string> others = {"top-k", "only"};
   if (kind != "finetune") others = flags_of_finetune();
   if (kind == "eval") others.insert(others.end(), {"only", "dry-run"});
+  if (kind == "refine") others.insert(others.end(), {"model", "top-k", "only"});
   for (const std::string& name : others) {
     if (args.said_here(name)) {
       throw UsageError("--" + name + " says nothing to the kind " + kind + "; leave it away");
@@ -236,7 +241,7 @@ void refuse_flags_of_others(const Args& args, const std::string& kind) {
 }  // namespace
 
 void declare_job_submit(ArgsSpec& args) {
-  args.positional("KIND", "finetune, relabel or eval");
+  args.positional("KIND", "finetune, relabel, eval or refine");
   args.flag("m,model", "an ONNX file or a run directory (default: the task's version in force)",
             "MODEL");
   args.flag("stores",
@@ -253,7 +258,8 @@ void declare_job_submit(ArgsSpec& args) {
   args.flag(
       "dry-run",
       "relabel: only say how many photos, how long, and, from a sample, how many labels would "
-      "change; finetune, with --controller: its decisions are logged, and nothing goes by them");
+      "change; refine: only list, reviews do not begin with these labels; finetune, with "
+      "--controller: its decisions are logged, and nothing goes by them");
   args.flag("task",
             "the classifier: without -m its version in force is taken, and a fine-tuning publishes "
             "its next one",
@@ -290,9 +296,9 @@ int run_job_submit(Context& context, const Args& args) {
     json["publish"] = !args.on("no-publish");
     json["promote"] = promotion_of(args);
   } else {
-    json["top_k"] = args.integer("top-k");
-    json["only"] = args.text("only");
     json["dry_run"] = args.on("dry-run");
+    if (kind != "refine")
+      json.update({{"top_k", args.integer("top-k")}, {"only", args.text("only")}});
   }
   json["task"] = args.text("task");
   json["collection"] = args.text("collection");

@@ -81,12 +81,7 @@ void print(Context& context, const RefinedLabels& refined, const Json& summary) 
     const std::string source(name_of(r.label.source));
     csv += csv_row({r.label.path, r.label.class_name, probability(r.score), r.suggested_name,
                     probability(r.suggested_score), source});
-    json["issues"].push_back({{"path", r.label.path},
-                              {"label", r.label.class_name},
-                              {"probability", r.score},
-                              {"suggested", r.suggested_name},
-                              {"suggested_probability", r.suggested_score},
-                              {"source", source}});
+    json["issues"].push_back(to_json(r));
   }
   context.print(json, csv);
 }

@@ -227,9 +227,10 @@ constexpr Verb kRoles[] = {
      run_down}};
 
 constexpr Verb kJobs[] = {
-    {"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
+    {"job submit", "ask a Tuner for a job", "finetune|relabel|eval|refine [-m MODEL] [options]",
      "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --follow\n"
      "  ndtrain job submit finetune -m resnet50.onnx --stores attic,cellar --precision int8\n"
+     "  ndtrain job submit refine --follow      # which labels do photos contradict?\n"
      "  ndtrain job submit relabel --follow\n",
      declare_job_submit, run_job_submit},
     {"job ls", "all jobs of a Tuner", "[--http HOST:PORT]", "  ndtrain job ls\n", declare_job_ls,

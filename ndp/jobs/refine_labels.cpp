@@ -8,6 +8,7 @@
 
 #include "framework/core/csv.h"
 #include "framework/core/error.h"
+#include "framework/core/json.h"
 #include "ndp/similarity/label_noise.h"
 
 namespace ndtrain::ndp {
@@ -33,6 +34,15 @@ void check_classes(const RefinedLabels& refined) {
 }
 
 }  // namespace
+
+Json to_json(const RefinedLabel& r) {
+  return {{"path", r.label.path},
+          {"label", r.label.class_name},
+          {"probability", r.score},
+          {"suggested", r.suggested_name},
+          {"suggested_probability", r.suggested_score},
+          {"source", name_of(r.label.source)}};
+}
 
 RefinedLabels refine_labels(const TruthRows& truth, const KnownPhotos& known, ThreadPool& threads) {
   RefinedLabels refined{.truth = without_rare_classes(truth, kFewestToRefine)};

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/core/json_fwd.h"
 #include "ndp/jobs/truth_rows.h"
 #include "ndp/similarity/held_out.h"
 
@@ -32,6 +33,8 @@ struct RefinedLabels {
   double c = 0;            // of the probe
   std::vector<RefinedLabel> issues;  // worst first
 };
+
+Json to_json(const RefinedLabel& label);
 
 // Deterministic: the same labels and rows give the same list, in whatever order they are. Throws
 // Error where fewer than two classes can take part.

@@ -63,6 +63,23 @@ TEST(JobConflict, LabellingsWaitForEachOtherWhereTheyMayShareAStore) {
   EXPECT_THAT(conflict(a, b), IsEmpty()) << "a store's photos are in one collection";
 }
 
+TEST(JobConflict, WhoWantFeaturesOfTheSameStoresWaitForEachOther) {
+  const JobSpec refine = labelling(JobKind::kRefine);
+  JobSpec candidate = finetuning();
+  candidate.promote = Promote::kNever;
+  EXPECT_THAT(conflict(candidate, refine), HasSubstr("both want features of the same stores"));
+  EXPECT_THAT(conflict(refine, candidate), HasSubstr("both want features"));
+  EXPECT_THAT(conflict(refine, refine), HasSubstr("both want features"));
+  EXPECT_THAT(conflict(finetuning(), refine), HasSubstr("the task default in force"));
+  for (const JobKind kind : {JobKind::kRelabel, JobKind::kEvaluate}) {
+    EXPECT_THAT(conflict(refine, labelling(kind)), IsEmpty());
+    EXPECT_THAT(conflict(labelling(kind), refine), IsEmpty());
+  }
+  JobSpec elsewhere = refine;
+  elsewhere.collection = "people";
+  EXPECT_THAT(conflict(refine, elsewhere), IsEmpty());
+}
+
 TEST(JobConflict, RelabellingsOfATaskByOtherModelsWaitForEachOther) {
   JobSpec a = labelling(JobKind::kRelabel, kModel), b = labelling(JobKind::kRelabel, kOther);
   b.collection = "people";

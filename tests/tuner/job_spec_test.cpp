@@ -59,7 +59,7 @@ TEST(JobSpecKind, KeysOfAnotherKindAreRefusedByName) {
     return refusal(R"(,"kind":")" + kind + R"(",)" + more);
   };
   for (const char* key : {"epochs", "promote", "augment", "tuners", "memory"}) {
-    for (const char* kind : {"relabel", "eval"}) {
+    for (const char* kind : {"relabel", "eval", "refine"}) {
       EXPECT_THAT(of(kind, '"' + std::string(key) + R"(":1)"),
                   HasSubstr("unknown key '" + std::string(key) + "' of kind " + kind));
     }
@@ -72,6 +72,18 @@ TEST(JobSpecKind, AnEvaluationIsOfAllPhotosAndChangesNothing) {
   EXPECT_EQ(refusal(R"(,"kind":"eval","only":"all","dry_run":false,"top_k":3)"), "");
   EXPECT_THAT(refusal(R"(,"kind":"eval","dry_run":true)"), HasSubstr("dry_run true: of kind eval"));
   EXPECT_THAT(refusal(R"(,"kind":"eval","only":"stale")"), HasSubstr("only stale: of kind eval"));
+}
+
+TEST(JobSpecKind, ARefinementGoesByTheVersionInForce) {
+  const std::string text = R"({"kind":"refine","dry_run":true,"task":"blur"})";
+  const JobSpec spec = parse_job_spec(parse_job_spec(text).text());
+  EXPECT_EQ(spec.kind, JobKind::kRefine);
+  EXPECT_TRUE(spec.dry_run);
+  EXPECT_EQ(spec.task, "blur");
+  EXPECT_THAT(refusal(R"(,"kind":"refine","top_k":3)"), HasSubstr("unknown key 'top_k' of kind"));
+  EXPECT_THAT(refusal(R"(,"kind":"refine")"),
+              HasSubstr("features of the version in force; leave it away"));
+  EXPECT_THAT(refusal(R"(,"kind":"refine","precision":"bf16")", ""), HasSubstr("precision"));
 }
 
 TEST(JobSpecTask, IsAName) {

@@ -7,6 +7,7 @@ namespace ndtrain::tuner {
 namespace {
 
 bool trains(const JobSpec& job) { return job.kind == JobKind::kFinetune; }
+bool wants_features(const JobSpec& job) { return trains(job) || job.kind == JobKind::kRefine; }
 
 bool may_change_what_is_in_force(const JobSpec& job) {
   return trains(job) && job.publish && job.promote != Promote::kNever;
@@ -33,8 +34,14 @@ std::string conflict(const JobSpec& earlier, const JobSpec& later) {
   if (may_change_what_is_in_force(earlier) && later.model.empty() && earlier.task == later.task) {
     return "it may put another version of the task " + later.task + " in force";
   }
-  if (trains(earlier) || trains(later)) return "";
-  if (may_share_a_store(earlier, later)) return "both label photos of the same stores";
+  if (may_share_a_store(earlier, later)) {
+    if (wants_features(earlier) && wants_features(later)) {
+      return "both want features of the same stores";
+    }
+    if (!wants_features(earlier) && !wants_features(later)) {
+      return "both label photos of the same stores";
+    }
+  }
   if (label_by_other_versions(earlier, later)) {
     return "both label for the task " + later.task + ", by other versions";
   }

@@ -25,9 +25,10 @@ constexpr std::string_view kOfShards =
     "leave it away";
 constexpr double kLostAfter = 600;  // is not written: older Tuners do not know the key
 
-constexpr Names<JobKind, 3> kKinds = {{{JobKind::kFinetune, "finetune"},
+constexpr Names<JobKind, 4> kKinds = {{{JobKind::kFinetune, "finetune"},
                                        {JobKind::kRelabel, "relabel"},
-                                       {JobKind::kEvaluate, "eval"}}};
+                                       {JobKind::kEvaluate, "eval"},
+                                       {JobKind::kRefine, "refine"}}};
 constexpr Names<RelabelOnly, 3> kOnly = {{{RelabelOnly::kAll, "all"},
                                           {RelabelOnly::kStale, "stale"},
                                           {RelabelOnly::kMissing, "missing"}}};
@@ -200,11 +201,18 @@ void demand_evaluation(const JobSpec& s) {
          "of kind eval: it is of all photos; leave it away");
 }
 
+void demand_refinement(const JobSpec& s) {
+  if (s.kind != JobKind::kRefine || s.model.empty()) return;
+  throw Error("job: model ", s.model.substr(0, 12),
+              " of kind refine: photos are compared by the features of the version in force; leave "
+              "it away");
+}
+
 void demand_dry_run(const JobSpec& s) {
   if (!s.dry_run || s.kind != JobKind::kFinetune || s.slow_link.controller) return;
   throw Error(
-      "job: dry_run true of kind finetune: it is of a relabelling, or of a fine-tuning with "
-      "controller; leave it away, or add that");
+      "job: dry_run true of kind finetune: it is of a relabelling, a refinement, or a fine-tuning "
+      "with controller; leave it away, or add that");
 }
 
 void demand_sampling(const JobSpec& s) {
@@ -297,6 +305,7 @@ void validate(const JobSpec& s) {
   if (!is_slow_link(s.sync)) demand_schedule(s.sync);
   demand_slow_link(s);
   demand_evaluation(s);
+  demand_refinement(s);
   demand_dry_run(s);
   demand_parallel(s);
   demand_sampling(s);
@@ -410,6 +419,8 @@ std::string JobSpec::text() const {
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
     if (t.shards != 1) j["shards"] = t.shards;
     add_group(*this, j);
+  } else if (kind == JobKind::kRefine) {
+    j["dry_run"] = dry_run;
   } else {
     j.update({{"top_k", top_k}, {"only", name_in(kOnly, only)}, {"dry_run", dry_run}});
   }
@@ -445,7 +456,7 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("collection", s.collection);
   if (s.kind == JobKind::kFinetune) {
     take_finetune(r, s);
-  } else {
+  } else if (s.kind != JobKind::kRefine) {
     r.take("top_k", s.top_k);
     r.take("only", kOnly, s.only);
   }

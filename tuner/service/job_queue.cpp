@@ -35,9 +35,10 @@ void JobQueue::check(const JobSpec& spec) const {
   }
   if (spec.model.empty() && !ports_.versions.in_force(spec.task)) {
     throw Error("no version", of_task(spec.task), " is in force yet: a ", name_of(spec.kind),
-                spec.kind == JobKind::kFinetune ? " needs a model to begin with"
-                                                : " needs a fine-tuning before it, or a model",
-                "; give one");
+                spec.kind == JobKind::kFinetune ? " needs a model to begin with; give one"
+                : spec.kind == JobKind::kRefine
+                    ? " needs a fine-tuning before it"
+                    : " needs a fine-tuning before it, or a model; give one");
   }
   check_stores(spec);
   check_task(spec);

@@ -87,7 +87,8 @@ void Watcher::looked(WatchObservation observation, const std::optional<Published
     if (relabels(job) && job.spec.collection == watch_.rule().job.collection) {
       observation.last_relabelling = std::max(observation.last_relabelling, job.submitted);
     }
-    observation.busy |= job.open() && job.spec.kind != JobKind::kEvaluate;
+    const JobKind kind = job.spec.kind;
+    observation.busy |= job.open() && (kind == JobKind::kFinetune || kind == JobKind::kRelabel);
   }
   observation.came_back = came_back();
   observation.photos = std::max(observation.photos, photos_here());

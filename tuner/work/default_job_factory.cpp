@@ -2,6 +2,7 @@
 
 #include "tuner/work/precision_survey.h"
 #include "tuner/work/production_answers.h"
+#include "tuner/work/refine_work.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -38,6 +39,10 @@ std::unique_ptr<JobWork> DefaultJobFactory::make(uint64_t job, const JobSpec& sp
   if (spec.kind == JobKind::kFinetune) {
     return std::make_unique<FinetuneWork>(context_, versions_, job, spec, directory, progress,
                                           truths);
+  }
+  if (spec.kind == JobKind::kRefine) {
+    return std::make_unique<RefineWork>(context_, job, spec, directory, model_of(spec, directory),
+                                        labels(), progress, truths());
   }
   LabelDb* db = spec.kind == JobKind::kRelabel ? &labels() : nullptr;
   return std::make_unique<LabelWork>(context_, spec, directory, model_of(spec, directory), db,

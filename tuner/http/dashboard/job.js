@@ -15,6 +15,8 @@ const kFigures = {
   val_photos: ["Validated on", (n) => `${count(n)} photos`], photos: ["Photos", count],
   labelled: ["Labelled", count], already_labelled: ["Labelled before", count], to_label: ["To be labelled", count],
   without_label: ["Without any label", count], left_out: ["Left out", (n) => `${count(n)} photos`],
+  looked_at: ["Labels looked at", count], contradicted: ["Contradicted", count],
+  held_out_accuracy: ["As the others say", percent],
   version: ["Published as", (n) => `version ${n}`],
 };
 
@@ -75,6 +77,15 @@ function draw_details(job) {
     .flatMap(([name, json]) => [el("h3", {}, name), el("div", {class: "scroll"}, values_of(json))]));
 }
 
+// Labels that photos contradict, the worst first.
+function draw_issues(job) {
+  const first = job.result.first ?? [];
+  find("job_issues").hidden = first.length === 0;
+  find("job_issue_list").replaceChildren(table(
+    [{name: "Photo"}, {name: "Label"}, {name: "Likely", number: true}, {name: "Other photos say"}, {name: "Likely", number: true}],
+    first.map((i) => [i.path, i.label, percent(i.probability), i.suggested, percent(i.suggested_probability)])));
+}
+
 function draw(job) {
   const id = `Job ${job.job}: ${job.kind}`, failed = job.state === "failed";
   find("job_title").replaceChildren(job.name ? `${id}, ${job.name}` : id);
@@ -85,6 +96,7 @@ function draw(job) {
   draw_facts(job);
   draw_notes(job);
   draw_stores(job);
+  draw_issues(job);
   draw_details(job);
 }
 

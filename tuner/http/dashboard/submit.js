@@ -13,7 +13,7 @@ const kind = () => form().elements.kind.value;
 // The spec of POST /jobs: what is not said is left to the Tuner.
 export function spec_of(values) {
   const spec = {};
-  for (const key of ["kind", "model", "task", "collection"]) spec[key] = values.get(key);
+  for (const key of ["kind", "model", "task", "collection"]) if (values.has(key)) spec[key] = values.get(key);
   const stores = values.getAll("stores");
   if (stores.length > 0) spec.stores = stores;
   for (const key of ["head", "only"]) if (values.get(key)) spec[key] = values.get(key);

@@ -325,6 +325,12 @@ TEST_F(SiteVerbs, AFlagOfAnotherKindOfJobIsRefused) {
     EXPECT_EQ(o.code, 2) << kind << flag;
     EXPECT_THAT(o.err, HasSubstr(std::string(flag) + " says nothing to the kind " + kind));
   }
+  for (const std::vector<std::string>& flag :
+       {std::vector<std::string>{"--model", "m.onnx"}, {"--only", "stale"}, {"--epochs", "3"}}) {
+    const Outcome o = run_at({"job", "submit", "refine", flag[0], flag[1]});
+    EXPECT_EQ(o.code, 2) << flag[0];
+    EXPECT_THAT(o.err, HasSubstr(flag[0] + " says nothing to the kind refine"));
+  }
   // What holds for other verbs and kinds, too, is no mistake.
   publish(real_fs(), at("ndtrain.toml"), "epochs = 3\n").or_throw();
   EXPECT_EQ(run_at({"job", "submit", "relabel", "-m", "m.onnx", "--store-timeout", "9", "--top-k",
@@ -332,6 +338,22 @@ TEST_F(SiteVerbs, AFlagOfAnotherKindOfJobIsRefused) {
                     "--quiet", "--seed", "3"})
                 .code,
             0);
+}
+
+TEST_F(SiteVerbs, ARefinementListsLabelsThatPhotosContradict) {
+  begin(24, 1);
+  (void)ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
+  (void)ask(site_, {"job", "submit", "relabel", "--follow"});
+  const std::vector<std::string> db = {"--db", "sqlite:site/tuner/labels.db"};
+  std::string truth = "path,label\n";
+  for (int i = 0; i < 24; ++i) truth += fmt::format("store1/c{0}/{1}.jpg,c{0}\n", i % 2, i);
+  publish(real_fs(), at("truth.csv"), truth).or_throw();
+  ASSERT_EQ(run({"labels", "import", "truth.csv", db[0], db[1]}).code, 0);
+  const nlohmann::json job = ask(site_, {"job", "submit", "refine", "--dry-run", "--follow"});
+  EXPECT_EQ(job.at("result").at("looked_at"), 24);
+  EXPECT_EQ(job.at("spec").at("dry_run"), true);
+  EXPECT_THAT(run_at({"job", "ls"}).out,
+              ::testing::ContainsRegex("refine +done .*[0-9]+ of 24 labels contradicted"));
 }
 
 TEST_F(SiteVerbs, AJobIsTrainedOnThePhotosThatAreChosen) {

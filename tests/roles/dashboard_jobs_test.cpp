@@ -322,6 +322,37 @@ TEST_F(DashboardJobs, FineTuneTheVersionInForceWhereNoModelIsGiven) {
   EXPECT_THAT(finetune({}).body, HasSubstr("version 2 as a whole is no longer in"));
 }
 
+TEST_F(DashboardJobs, ShowLabelsThatPhotosContradict) {
+  if (!Browser::lacking().empty()) GTEST_SKIP() << Browser::lacking();
+  start_store();
+  train_and_relabel(1);
+  Browser b;
+  b.open("http://" + tuner_->http() + "/#submit");
+  ASSERT_TRUE(says(b, "#submit_plan", "attic"));
+  fill(b, "#submit_form [name=kind]", "refine");
+  EXPECT_TRUE(b.await("document.querySelector('fieldset[data-kinds~=eval]').hidden"));
+  EXPECT_TRUE(b.await("document.querySelector('#submit_send').disabled === false"));
+  enter(b, "#submit_send");
+  EXPECT_TRUE(says(b, "#job_why", "of none of the stores' photos anybody has said"));
+  EXPECT_EQ(b.value("document.querySelector('#job_issues').hidden"), true);
+
+  import_what_folders_show(*open_label_db("sqlite:" + at("tuner/labels.db")).or_throw());
+  b.value("location.hash = 'submit'");
+  EXPECT_TRUE(b.await("document.querySelector('#submit_send').disabled === false"));
+  enter(b, "#submit_send");
+  EXPECT_TRUE(b.await("location.hash === '#job/4'"));
+  await([&] { return state(4) == "done"; });
+  EXPECT_TRUE(b.await("!document.querySelector('#job_issues').hidden"));
+  const Json first = get("/jobs/4")["result"]["first"];
+  ASSERT_GE(first.size(), 1U);
+  EXPECT_EQ(b.value("document.querySelectorAll('#job_issue_list tbody tr').length"), first.size());
+  EXPECT_THAT(text(b, "#job_issue_list"), HasSubstr(first[0]["path"].get<std::string>()));
+  expect_fits(b, 400);
+  enter(b, "#job_issues a");
+  EXPECT_TRUE(says(b, "#review", first[0]["path"].get<std::string>()));
+  EXPECT_THAT(b.complaints(), IsEmpty());
+}
+
 TEST_F(DashboardJobs, AreSubmittedByAFormWithWhatTheyBeginWithBesideIt) {
   if (!Browser::lacking().empty()) GTEST_SKIP() << Browser::lacking();
   start_store();

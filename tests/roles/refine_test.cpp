@@ -36,21 +36,6 @@ class RefineJob : public testing::RolesTest {
     spec.trainer.epochs = 1;
     (void)work(spec);
   }
-  // As an import says of each photo, wrongly of every eighth.
-  void say_what_photos_show() {
-    const std::vector<std::string> names{"c0", "c1", "c2"};
-    const auto classes = db().class_ids(task(), names).or_throw();
-    LabelBatch said{.task = task(), .source = LabelSource::kImport};
-    const LabelPage all = db().query({.collection = collection(), .task = task()}).or_throw();
-    ASSERT_EQ(all.rows.size(), static_cast<size_t>(kPhotos));
-    for (const LabelRow& row : all.rows) {
-      const size_t shown = static_cast<size_t>(row.path[row.path.find("/c") + 2] - '0');
-      const bool wrong = said.labels.size() % 8 == 3;
-      said.labels.push_back(
-          {.photo = row.photo, .class_id = classes[wrong ? (shown + 1) % 3 : shown], .time = 9});
-    }
-    (void)db().put_labels(said).or_throw();
-  }
   // What the library finds on this machine, by the same features.
   RefinedLabels found_here() {
     NoProgress quiet;
@@ -88,7 +73,7 @@ class RefineJob : public testing::RolesTest {
 TEST_F(RefineJob, ListsWhatIsFoundOnOneMachineAndReviewsBeginWithIt) {
   put_a_version_in_force();
   (void)work({.kind = JobKind::kRelabel});
-  say_what_photos_show();
+  import_what_folders_show(db());
   const RefinedLabels here = found_here();
   ASSERT_GE(here.issues.size(), 4U);
   const nlohmann::json tried = work({.kind = JobKind::kRefine, .dry_run = true});

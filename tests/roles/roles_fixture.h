@@ -16,6 +16,7 @@
 #include "framework/core/publish.h"
 #include "models/zoo.h"
 #include "ndp/jobs/model_file.h"
+#include "ndp/labels/label_db.h"
 #include "ndp/photos/encode.h"
 #include "ndp/pipestore/daemon.h"
 #include "tests/support/temporary_directory.h"
@@ -108,6 +109,24 @@ class RolesTest : public ::testing::Test {
   std::string address() const { return "unix:" + at("link"); }
   TunerConfig tuner(const std::string& state) const {
     return {.listen = address(), .http = "", .state = at(state)};
+  }
+
+  // As an import says of each photo that has a label, by its folder; wrongly of every eighth.
+  static void import_what_folders_show(LabelDb& db) {
+    const int64_t collection = db.collection(kDefaultCollection).or_throw();
+    const int64_t task = db.task(kDefaultTask).or_throw();
+    const std::vector<std::string> names{"c0", "c1", "c2"};
+    const auto classes = db.class_ids(task, names).or_throw();
+    LabelBatch said{.task = task, .source = LabelSource::kImport};
+    const LabelPage all = db.query({.collection = collection, .task = task}).or_throw();
+    ASSERT_EQ(all.rows.size(), static_cast<size_t>(kPhotos));
+    for (const LabelRow& row : all.rows) {
+      const auto shown = static_cast<size_t>(row.path[row.path.find("/c") + 2] - '0');
+      const bool wrong = said.labels.size() % 8 == 3;
+      said.labels.push_back(
+          {.photo = row.photo, .class_id = classes[wrong ? (shown + 1) % 3 : shown], .time = 9});
+    }
+    (void)db.put_labels(said).or_throw();
   }
 
   // One job over as many stores as it asks for, from nothing; its result.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -115,16 +116,23 @@ class RolesTest : public ::testing::Test {
   static void import_what_folders_show(LabelDb& db) {
     const int64_t collection = db.collection(kDefaultCollection).or_throw();
     const int64_t task = db.task(kDefaultTask).or_throw();
-    const std::vector<std::string> names{"c0", "c1", "c2"};
-    const auto classes = db.class_ids(task, names).or_throw();
     LabelBatch said{.task = task, .source = LabelSource::kImport};
     const LabelPage all = db.query({.collection = collection, .task = task}).or_throw();
     ASSERT_EQ(all.rows.size(), static_cast<size_t>(kPhotos));
+    std::vector<std::string> folders;  // of STORE/FOLDER/NAME
     for (const LabelRow& row : all.rows) {
-      const auto shown = static_cast<size_t>(row.path[row.path.find("/c") + 2] - '0');
-      const bool wrong = said.labels.size() % 8 == 3;
+      const size_t store = row.path.find('/') + 1;
+      folders.push_back(row.path.substr(store, row.path.find('/', store) - store));
+    }
+    std::vector<std::string> names = folders;
+    std::ranges::sort(names);
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    const auto classes = db.class_ids(task, names).or_throw();
+    for (size_t i = 0; i < folders.size(); ++i) {
+      const auto shown = std::ranges::find(names, folders[i]) - names.begin();
+      const size_t label = static_cast<size_t>(shown) + (i % 8 == 3 ? 1 : 0);
       said.labels.push_back(
-          {.photo = row.photo, .class_id = classes[wrong ? (shown + 1) % 3 : shown], .time = 9});
+          {.photo = all.rows[i].photo, .class_id = classes[label % classes.size()], .time = 9});
     }
     (void)db.put_labels(said).or_throw();
   }

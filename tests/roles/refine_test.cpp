@@ -19,19 +19,20 @@ class RefineJob : public testing::RolesTest {
  protected:
   void SetUp() override {
     testing::RolesTest::SetUp();
-    tuner_.emplace(tuner("tuner"), devices_, real_fs(), system_clock());
     for (uint32_t i = 0; i < 2; ++i) {
       stores_.push_back(
           std::make_unique<testing::RunningStore>(store("s" + std::to_string(i), i, 2), devices_));
     }
   }
   nlohmann::json work(JobSpec spec) {
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    if (spec.kind == JobKind::kFinetune) spec.model = to_hex(daemon.add_model(at("base.onnx")));
     spec.stores.number = 2;
     log_.clear();
-    return outcome(*tuner_, spec);
+    return outcome(daemon, spec);
   }
   void put_a_version_in_force() {
-    JobSpec spec{.model = to_hex(tuner_->add_model(at("base.onnx")))};
+    JobSpec spec;
     spec.head = "linear";
     spec.trainer.epochs = 1;
     (void)work(spec);
@@ -65,7 +66,6 @@ class RefineJob : public testing::RolesTest {
   int64_t collection() { return db().collection(kDefaultCollection).or_throw(); }
   int64_t task() { return db().task(kDefaultTask).or_throw(); }
 
-  std::optional<TunerDaemon> tuner_;
   std::vector<std::unique_ptr<testing::RunningStore>> stores_;
   std::unique_ptr<LabelDb> db_;
 };
@@ -100,7 +100,8 @@ TEST_F(RefineJob, ListsWhatIsFoundOnOneMachineAndReviewsBeginWithIt) {
 
 TEST_F(RefineJob, SaysWhatItLacks) {
   const auto failure = [&] {
-    const TunerDaemon::Outcome o = tuner_->run_job(
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    const TunerDaemon::Outcome o = daemon.run_job(
         {.kind = JobKind::kRefine, .stores = 2}, [] { return false; }, [](const std::string&) {});
     EXPECT_FALSE(o.done);
     return o.message;

@@ -9,6 +9,7 @@
 
 #include "framework/core/rng.h"
 #include "ndp/http/http_client.h"
+#include "ndp/labels/label_db.h"
 #include "ndp/sqlite/sqlite.h"
 #include "tests/roles/roles_fixture.h"
 
@@ -133,7 +134,11 @@ TEST_F(StateCheck, RepairsWhatAStoreMakesAgain) {
 
 TEST_F(StateCheck, CountsLabelsAgain) {
   work();
-  sql::Database(at("state/labels.db")).execute("UPDATE label_counts SET labels = labels + 1");
+  const std::string labels = at("state/labels.db");
+  const int64_t collection =
+      open_label_db("sqlite:" + labels).or_throw()->collection("c").or_throw();
+  sql::Database(labels).execute("INSERT INTO photo_counts VALUES (" + std::to_string(collection) +
+                                ", 3)");
   CheckedState found = check("state");
   ASSERT_EQ(found.damaged.size(), 1U);
   EXPECT_THAT(found.damaged[0].what, HasSubstr("are counted"));

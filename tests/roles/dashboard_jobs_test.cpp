@@ -93,7 +93,7 @@ TEST_F(DashboardJobs, ShowHowTheyLearnWhoSentWhatAndWhatTheySaid) {
               HasSubstr("published as version 1"));
   EXPECT_TRUE(b.await("document.querySelectorAll('#trace .tuner').length > 0"));
   EXPECT_THAT(b.value("document.querySelector('#job_facts').textContent"),
-              AllOf(HasSubstr("Top-1"), HasSubstr("version 1")));
+              AllOf(HasSubstr("Top-1"), HasSubstr("Version1")));
   EXPECT_EQ(b.value("document.querySelector('#job_report a').download"), "job-1-report.html");
   EXPECT_THAT(b.value("document.querySelector('#job_details').textContent"),
               HasSubstr("feature_extraction_s"));

@@ -16,8 +16,8 @@ const kFigures = {
   labelled: ["Labelled", count], already_labelled: ["Labelled before", count], to_label: ["To be labelled", count],
   without_label: ["Without any label", count], left_out: ["Left out", (n) => `${count(n)} photos`],
   looked_at: ["Labels looked at", count], contradicted: ["Contradicted", count],
-  held_out_accuracy: ["As the others say", percent],
-  version: ["Published as", (n) => `version ${n}`],
+  held_out_accuracy: ["Held-out accuracy", percent],
+  version: ["Version", count],
 };
 
 let looking = 0;            // the job that is looked at; 0: none

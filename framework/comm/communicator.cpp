@@ -70,6 +70,12 @@ struct Communicator::State {
   }
   ~State() {
     thread.request_stop();
+    ask_to_leave();
+  }
+
+  // By any thread.
+  void ask_to_leave() {
+    leaving.request_stop();
     transport->wake();
   }
 
@@ -93,6 +99,8 @@ struct Communicator::State {
   void check_stall() const;
   void check_called();
   void fail(std::exception_ptr why);
+  void leave();
+  void expect_here() const;
   [[noreturn]] void lost(const Running& in, const std::set<int>& ranks, const std::string& why,
                          bool stalled) const;
   Regrouping::Agreement regroup(int64_t step);
@@ -105,6 +113,7 @@ struct Communicator::State {
   std::list<Running> running;
   std::set<int> gone;  // of this generation's members
   bool failed = false;
+  bool has_left = false;
   uint32_t generation = 0;
 
   mutable std::mutex mutex;
@@ -120,7 +129,9 @@ struct Communicator::State {
   nanoseconds waited{0};
   std::vector<Span> trace;
 
+  std::stop_source leaving;
   std::jthread thread;
+  const std::stop_callback<std::function<void()>> on_stop{options.stop, [this] { ask_to_leave(); }};
 };
 
 CommOp Communicator::State::expected(CommOp op) const {
@@ -188,6 +199,7 @@ void Communicator::State::serve(const std::stop_token& stop) {
 
 void Communicator::State::work(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
+    if (leaving.stop_requested()) leave();
     Turn turn = next_turn();
     if (turn.action) turn.action();
     begin(std::move(turn.begin));
@@ -323,16 +335,29 @@ void Communicator::State::fail(std::exception_ptr why) {
   changed.notify_all();
 }
 
+// Once: nothing begins behind it.
+void Communicator::State::leave() {
+  if (!std::exchange(has_left, true)) {
+    fail(std::make_exception_ptr(RankLost("this rank has left", {transport->rank()}, true)));
+  }
+}
+
+void Communicator::State::expect_here() const {
+  if (leaving.stop_requested()) throw RankLost("this rank has left", {transport->rank()}, true);
+}
+
 Regrouping::Agreement Communicator::State::regroup(int64_t step) {
+  expect_here();
   if (!failed) throw Error("Communicator: no rank is lost, so there is nothing to agree on");
   Regrouping agreeing(transport->rank(), members, gone, step);  // which this thread alone changes
   auto agreed =
-      regroup_by_messages(*transport, ++generation, std::move(agreeing), thread.get_stop_token());
+      regroup_by_messages(*transport, ++generation, std::move(agreeing), leaving.get_token());
   begin_generation(generation + 1, agreed.members);
   return agreed;
 }
 
 void Communicator::State::begin_generation(uint32_t number, const RankGroup& new_members) {
+  expect_here();
   transport->begin_generation(number, new_members);
   generation = number;
   running.clear();
@@ -454,9 +479,8 @@ void Communicator::in_thread(std::function<void()> action) {
 }
 
 void Communicator::leave() {
-  in_thread([&] {
-    state_->fail(std::make_exception_ptr(RankLost("this rank has left", {rank()}, true)));
-  });
+  state_->ask_to_leave();
+  in_thread([&] { state_->leave(); });
 }
 
 void Communicator::begin_generation(uint32_t generation, const RankGroup& members) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,8 @@ class Communicator {
     // The ranks regroup() when some are lost: one that has begun to makes the others' waits throw
     // RankLost.
     bool regroups = false;
-    Clock* clock = nullptr;  // borrowed; null: the system's
+    Clock* clock = nullptr;     // borrowed; null: the system's
+    std::stop_token stop = {};  // where it is requested, by any thread, this rank leaves
   };
 
   // Throws Error where an option cannot be.
@@ -79,8 +81,9 @@ class Communicator {
   bool wait(Op op, std::chrono::nanoseconds patience);
   double waited_s() const;  // in wait(), in all
 
-  // Takes part in nothing any more: all memory is free, and each wait throws RankLost. The others
-  // hear of it when this object ends.
+  // Takes part in nothing any more: all memory is free, and each wait, those of other threads and
+  // regroup() among them, throws a RankLost that is `stalled`. There is no way back. The others
+  // hear of it when this object ends. Options::stop does the same without waiting for it.
   void leave();
 
   // Drops what is not done, and goes on with these ranks (transport.h). Throws Error likewise.

@@ -23,7 +23,7 @@ class Talk {
     for (const int peer : regrouping_.peers()) listen(peer);
     carry_out(regrouping_.begin());
     while (!agreed_ || !sent_.empty()) {
-      if (stop.stop_requested()) throw RankLost("the run ends", {});
+      if (stop.stop_requested()) throw RankLost("this rank leaves", {}, true);
       std::vector<Transport::Done> done;
       transport_.poll(done, kUntilWoken);
       for (const Transport::Done& d : done) take(d);

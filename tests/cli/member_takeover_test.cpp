@@ -17,8 +17,12 @@ class MemberTakeover : public testing_cli::StandbyTest {
     ASSERT_TRUE(comes([&] { return !serving("a").empty(); })) << said_by("a");
     begin("b");
     begin_store();
-    running_["m"] = start_as("m", {"tuner", "join", "--tuner", link("a") + "," + link("b"),
-                                   "--state", "member", "--name", "m"});
+  }
+  void begin_member(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args{"tuner",   "join",   "--tuner", link("a") + "," + link("b"),
+                                  "--state", "member", "--name",  "m"};
+    args.insert(args.end(), more.begin(), more.end());
+    running_["m"] = start_as("m", args);
     ASSERT_TRUE(comes([&] { return serves("a") && get("a", "/members").size() == 1; }))
         << said_by("store") << said_by("m");
   }
@@ -44,9 +48,9 @@ class MemberTakeover : public testing_cli::StandbyTest {
     return get(tuner, job(number)).at("result");
   }
 
-  // What two Tuners train, of which the one that leads is hit by `signal` in the midst of it.
-  nlohmann::json trained_over_a_takeover(int signal) {
-    const auto number = submit("2");
+  // In the midst of what two Tuners train the one that leads is hit by `signal`; the job.
+  nlohmann::json hit_in_a_training(int signal) {
+    auto number = submit("2");
     EXPECT_TRUE(comes([&] {
       const std::string log = get("a", job(number, "/log")).dump();
       return log.find("2 of 2 Tuners train") != std::string::npos &&
@@ -55,6 +59,9 @@ class MemberTakeover : public testing_cli::StandbyTest {
     EXPECT_EQ(get("a", job(number)).value("state", ""), "running");
     kill(running_.at("a"), signal);
     EXPECT_TRUE(comes([&] { return serves("b"); })) << said_by("b");
+    return number;
+  }
+  nlohmann::json trained_on(const nlohmann::json& number) {
     const auto done = result("b", number);
     EXPECT_EQ(done.at("tuners"), 2) << get("b", job(number, "/log")) << said_by("m");
     EXPECT_EQ(get("b", "/members").size(), 1u);
@@ -63,13 +70,21 @@ class MemberTakeover : public testing_cli::StandbyTest {
 };
 
 TEST_F(MemberTakeover, WhereTheTunerIsKilledTheWeightsAreThoseOfOneTuner) {
+  begin_member();
   const auto expected = result("a", submit("1")).at("model_id");
-  EXPECT_EQ(trained_over_a_takeover(SIGKILL).at("model_id"), expected);
+  EXPECT_EQ(trained_on(hit_in_a_training(SIGKILL)).at("model_id"), expected);
 }
 
-// Its training ends when the next one asks for the member, or by the silence of its first rank.
+// Its connections stand, so that its silence would count after --rank-timeout alone.
 TEST_F(MemberTakeover, WhereTheTunerIsPausedItsTrainingIsLeftForTheNextOnes) {
-  trained_over_a_takeover(SIGSTOP);
+  begin_member({"--rank-timeout", "600"});
+  const auto number = hit_in_a_training(SIGSTOP);
+  EXPECT_TRUE(comes([&] { return get("b", "/members").size() == 1; })) << said_by("m");
+  const auto has_left = [&] {
+    return said_by("m").find("job " + number.dump() + ": stopped") != std::string::npos;
+  };
+  EXPECT_TRUE(comes(has_left, std::chrono::seconds(30))) << said_by("m");
+  trained_on(number);
   kill(running_.at("a"), SIGCONT);
   (void)end("a");
 }

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <latch>
 #include <map>
+#include <stop_token>
 
 #include "framework/core/rng.h"
 #include "tests/comm/rank_threads.h"
@@ -268,6 +270,41 @@ TEST(Communicator, WhoLeavesIsNamedAndTheOthersGoOnWithoutIt) {
     EXPECT_EQ(kept, Values(6, 2.0f));
     carry_out(comm, barrier({0, 1}));
   });
+}
+
+// The others are there and say nothing, as processes that are stopped.
+TEST(Communicator, AskedToStopItEndsTheWaitOfAnotherThreadForGood) {
+  auto transports = memory_transports(2);
+  std::stop_source stop;
+  Communicator comm(std::move(transports[0]),
+                    {.stall = 1h, .regroups = true, .stop = stop.get_token()});
+  const auto op = comm.enqueue(barrier({0, 1}));
+  comm.release(op);
+  auto ended = std::async(std::launch::async, [&] { comm.wait(op); });
+  stop.request_stop();
+  try {
+    ended.get();
+    ADD_FAILURE() << "nobody was missed";
+  } catch (const RankLost& e) {
+    EXPECT_TRUE(e.stalled);
+    EXPECT_THAT(e.ranks, ElementsAre(0));
+  }
+  const auto after = comm.enqueue(barrier({0, 1}));
+  comm.release(after);
+  EXPECT_THROW(comm.wait(after), RankLost);
+  EXPECT_THROW(comm.regroup(0), RankLost);
+  EXPECT_THROW(comm.begin_generation(1, {0, 1}), RankLost);
+  EXPECT_THROW(comm.wait(after), RankLost);
+}
+
+TEST(Communicator, AskedBeforeItBeginsItTakesPartInNothing) {
+  auto transports = memory_transports(1);
+  std::stop_source stop;
+  stop.request_stop();
+  Communicator comm(std::move(transports[0]), {.stop = stop.get_token()});
+  const auto op = comm.enqueue(barrier({0}));
+  comm.release(op);
+  EXPECT_THROW(comm.wait(op), RankLost);
 }
 
 TEST(Communicator, AGenerationThatCannotBeginChangesNothing) {

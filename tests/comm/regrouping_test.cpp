@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <future>
 #include <latch>
+#include <stop_token>
 
 #include "tests/comm/rank_threads.h"
 
@@ -159,6 +162,32 @@ TEST(Communicator, RegroupsOnlyWhereItIsToAndARankIsLost) {
     EXPECT_THROW(comm.regroup(0), Error);
     EXPECT_THAT(comm.members(), ElementsAre(0));
   });
+}
+
+// The leader has heard the report, and says nothing more.
+TEST(Communicator, AskedToStopItWaitsForNoAgreement) {
+  using std::chrono_literals::operator""h;
+  auto transports = memory_transports(3);
+  std::stop_source stop;
+  Communicator comm(std::move(transports[1]),
+                    {.stall = 1h, .regroups = true, .stop = stop.get_token()});
+  transports[2].reset();
+  EXPECT_THROW(
+      carry_out(comm, {.kind = CommOp::Kind::kBarrier, .group = {0, 1, 2}, .name = "AR 1"}),
+      RankLost);
+  auto agreed = std::async(std::launch::async, [&] { return comm.regroup(5); });
+  std::array<std::byte, 3 * sizeof(uint64_t)> heard{};
+  transports[0]->begin_generation(1, first_ranks(3));
+  transports[0]->receive(1, 0, heard);
+  std::vector<Transport::Done> done;
+  while (done.empty()) transports[0]->poll(done, 1h);
+  stop.request_stop();
+  try {
+    agreed.get();
+    ADD_FAILURE() << "the leader has agreed";
+  } catch (const RankLost& e) {
+    EXPECT_TRUE(e.stalled) << e.what();
+  }
 }
 
 }  // namespace

@@ -138,10 +138,12 @@ std::unique_ptr<Communicator> nobody_else() {
 
 std::unique_ptr<Communicator> group_communicator(int rank,
                                                  std::vector<std::unique_ptr<Stream>> streams,
-                                                 std::chrono::milliseconds silence) {
+                                                 std::chrono::milliseconds silence,
+                                                 const std::stop_token& stop) {
   return std::make_unique<Communicator>(
       stream_transport(rank, std::move(streams), {.silence = silence}),
-      Communicator::Options{.in_flight = 1, .stall = kTrainingStall, .regroups = true});
+      Communicator::Options{
+          .in_flight = 1, .stall = kTrainingStall, .regroups = true, .stop = stop});
 }
 
 }  // namespace ndtrain::tuner

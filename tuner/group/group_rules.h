@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -87,9 +88,11 @@ inline constexpr std::chrono::milliseconds kMeeting{20'000};
 // Rank 0 that nobody has come to.
 std::unique_ptr<Communicator> nobody_else();
 
-// How they talk: heard of every so often, lost when silent for `silence`.
+// How they talk: heard of every so often, lost when silent for `silence`. `stop` ends each wait,
+// see Communicator::Options.
 std::unique_ptr<Communicator> group_communicator(int rank,
                                                  std::vector<std::unique_ptr<Stream>> streams,
-                                                 std::chrono::milliseconds silence);
+                                                 std::chrono::milliseconds silence,
+                                                 const std::stop_token& stop = {});
 
 }  // namespace ndtrain::tuner

@@ -23,9 +23,13 @@ std::string with_host_of(const std::string& address, const std::string& other) {
   return address;
 }
 
-FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
-                    const std::function<bool()>& stop,
-                    const std::function<void(const std::string& line)>& say) {
+namespace {
+
+using Say = std::function<void(const std::string& line)>;
+
+// Until it is over, or RankLost where `stop` has ended a wait.
+FollowEnd train(const MemberSetting& setting, const TrainingPlace& place,
+                const std::stop_token& stop, const Say& say) {
   auto streams = meet_ranks(setting.net,
                             {.rank = place.rank,
                              .ranks = place.ranks,
@@ -37,7 +41,7 @@ FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
                              .patience = kMeeting},
                             setting.clock)
                      .or_throw();
-  auto ranks = group_communicator(place.rank, std::move(streams), setting.silence);
+  auto ranks = group_communicator(place.rank, std::move(streams), setting.silence, stop);
   const GroupRules rules = share_rules(*ranks, {.numerics = group_numerics(setting.devices)});
   const std::string file = join(setting.directory, "head.onnx");
   publish(setting.fs, file, rules.head).or_throw();
@@ -69,7 +73,7 @@ FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
                     place.ranks, training->own_shards().size(), training->shards()));
   }
   MemberRows rows(spool, rules.spec, training->row_types(), [&] { return training->epoch(); });
-  const FollowEnd ended = follow(*training, rows, stop);
+  const FollowEnd ended = follow(*training, rows, [&] { return stop.stop_requested(); });
   if (ended == FollowEnd::kOver) files.keep_only({});
   say(fmt::format(
       "job {}: {}, {} epochs, {:.1f} MB of rows received, {:.1f} s of waiting for the others",
@@ -80,6 +84,19 @@ FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
       training->epoch(), static_cast<double>(rows.bytes_received()) / 1e6,
       training->communicator().waited_s()));
   return ended;
+}
+
+}  // namespace
+
+FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
+                    const std::stop_token& stop, const Say& say) {
+  try {
+    return train(setting, place, stop, say);
+  } catch (const RankLost&) {
+    if (!stop.stop_requested()) throw;
+    say(fmt::format("job {}: stopped while it waited for the others", place.job));
+    return FollowEnd::kStopped;
+  }
 }
 
 }  // namespace ndtrain::tuner

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include "framework/core/clock.h"
@@ -36,10 +37,11 @@ struct TrainingPlace {
   std::string rendezvous;  // where rank 0 listens
 };
 
-// Returns when rank 0 has ended the training or has all meet again, or `stop`, which is asked again
-// and again, is true. `say` tells people. Throws Error, RankLost where it cannot go on.
+// Returns when rank 0 has ended the training or has all meet again, or `stop` is requested, by any
+// thread: each wait for other ranks ends at once, but for the one until they have met, which takes
+// kMeeting at most. `say` tells people. Throws Error, RankLost where it cannot go on.
 FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
-                    const std::function<bool()>& stop,
+                    const std::stop_token& stop,
                     const std::function<void(const std::string& line)>& say);
 
 // `address` with the host of `other` where it has none of its own.

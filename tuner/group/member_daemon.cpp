@@ -79,7 +79,6 @@ struct MemberDaemon::Parts final : TunerEvents {
         std::move(hello), drawn, *this);
   }
   ~Parts() {
-    leaves = true;
     thread = {};
     connection.reset();
   }
@@ -89,6 +88,7 @@ struct MemberDaemon::Parts final : TunerEvents {
         connection->next() - clock.monotonic(), std::chrono::milliseconds(1), kLongestWait);
     if (auto event = events.take(wait)) connection->handle(std::move(*event));
     if (training && over) training_over();
+    if (training) leave_the_term_before();
     connection->tick();
     certificates.look(clock.monotonic());
   }
@@ -123,25 +123,28 @@ struct MemberDaemon::Parts final : TunerEvents {
       return tell(join.training(),
                   "it still trains for job " + std::to_string(training->place.job));
     }
-    log::info("job {}: a Tuner of term {} asks, so who led this training serves no more",
-              joined.place.job, joined.term);
-    leaves = true;
     asked = joined;
+  }
+
+  // Who led that training serves no more, and may be silent for as long as `silence`.
+  void leave_the_term_before() {
+    if (connection->term() == training->term || !thread.request_stop()) return;
+    log::info("job {}: a Tuner of term {} serves, so this member leaves the training of term {}",
+              training->place.job, connection->term(), training->term);
   }
 
   void begin(const Joined& joined) {
     training = joined;
     over = false;
-    leaves = false;
     failure.clear();
-    thread = std::jthread([this, place = joined.place] { train(place); });
+    thread = std::jthread(
+        [this, place = joined.place](const std::stop_token& stop) { train(place, stop); });
   }
 
-  void train(const TrainingPlace& place) {
+  void train(const TrainingPlace& place, const std::stop_token& stop) {
     try {
-      const FollowEnd ended = take_part(
-          setting, place, [this] { return leaves.load(); },
-          [](const std::string& line) { log::info("{}", line); });
+      const FollowEnd ended =
+          take_part(setting, place, stop, [](const std::string& line) { log::info("{}", line); });
       if (ended == FollowEnd::kStopped) failure = "it was stopped";
     } catch (const std::exception& e) {
       failure = e.what();
@@ -168,7 +171,6 @@ struct MemberDaemon::Parts final : TunerEvents {
   const MemberSetting setting;
   LinkEvents<wire::ToStore> events;
   std::unique_ptr<TunerConnection> connection;
-  std::atomic<bool> leaves = false;  // the training's thread is to
   std::atomic<bool> over = false;
   std::optional<Joined> training;
   std::optional<Joined> asked;  // meanwhile, by a Tuner that has taken over
@@ -182,7 +184,7 @@ MemberDaemon::~MemberDaemon() = default;
 
 void MemberDaemon::run(const std::function<bool()>& stop) {
   while (!stop()) parts_->turn();
-  parts_->leaves = true;
+  parts_->thread.request_stop();
   parts_->connection->leave("it was told to");
 }
 

@@ -1,20 +1,15 @@
 // A whole PipeStore is given versions and uploads, and each of its file operations goes wrong in
-// every way: it says so and goes on, or ends, and the next one does the rest. What it has said to
-// be in force is, and an upload that was answered is there once, and comes to the Tuner.
+// every way. What it has said to be in force is, and an upload that was answered is there once, and
+// comes to the Tuner.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
-#include <string_view>
 
-#include "framework/core/log.h"
-#include "framework/testing/faulty_fs.h"
-#include "framework/testing/fsync_throws.h"
-#include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
+#include "tests/faults/role_sweep.h"
 #include "tests/pipestore/service_fixture.h"
 
 namespace ndtrain::faults {
@@ -157,83 +152,36 @@ class StoreLife {
   size_t heard_ = 0;
 };
 
-class FaultyStore : public ::testing::TestWithParam<Fault> {
+class FaultyStore : public RoleSweep {
  protected:
-  FaultyStore() { log::set_level(log::Level::kOff); }
+  void begin(Fs&) override { heard_ = {}; }
 
-  // Whether the fault struck.
-  bool strike(int64_t n, MemoryFs::Survives survives) {
-    MemoryFs disk;
-    Heard heard;
-    bool struck = false, ended = true;
-    {
-      FaultyFs fs(disk);
-      fs.strike(n, GetParam());
-      try {
-        StoreLife life(fs);
-        life.play(heard);
-        struck = fs.struck();
-        fs.heal();  // a destructor cannot end the process
-        ended = false;
-      } catch (const FsyncFailed&) {
-        ended = true;
-      } catch (const ProcessEnded&) {
-        EXPECT_EQ(GetParam(), Fault::kTornWrite);
-      } catch (const Error& e) {  // it does not start, or ends
-        const bool named = std::string_view(e.what()).find("state") != std::string_view::npos;
-        EXPECT_TRUE(named || is_lie(GetParam())) << e.what();
-      }
-      if (ended) struck = fs.struck();
-    }
-    disk.crash(survives);
-    go_on(disk, heard);
-    return struck;
+  void live(Fs& fs) override {
+    StoreLife life(fs);
+    life.play(heard_);
+    rest();
   }
 
-  void go_on(MemoryFs& disk, Heard heard) {
-    const bool lied = is_lie(GetParam());
-    try {
-      StoreLife life(disk);
-      EXPECT_TRUE(lied || life.in_force() >= heard.in_force) << "a version is lost";
-      if (lied) heard.in_force = 0;
-      life.play(heard);
-      EXPECT_EQ(heard.in_force, kVersions);
-      EXPECT_TRUE(life.photos() == kUploads || (lied && life.photos() < kUploads)) << life.photos();
-      for (int upload = 0; upload < kUploads; ++upload) {
-        EXPECT_TRUE(lied || life.has(upload)) << "upload " << upload << " is lost";
-        EXPECT_TRUE(lied || heard.at_tuner[upload_of(upload)] == 1) << "upload " << upload;
-      }
-    } catch (const Error& e) {  // a disk that lied may cost a file, which is named
-      if (!lied) ADD_FAILURE() << e.what();
+  void go_on(Fs& disk) override {
+    StoreLife life(disk);
+    EXPECT_TRUE(lied() || life.in_force() >= heard_.in_force) << "a version is lost";
+    if (lied()) heard_.in_force = 0;
+    life.play(heard_);
+    EXPECT_EQ(heard_.in_force, kVersions);
+    EXPECT_TRUE(life.photos() == kUploads || (lied() && life.photos() < kUploads)) << life.photos();
+    for (int upload = 0; upload < kUploads; ++upload) {
+      EXPECT_TRUE(lied() || life.has(upload)) << "upload " << upload << " is lost";
+      EXPECT_TRUE(lied() || heard_.at_tuner[upload_of(upload)] == 1) << "upload " << upload;
     }
   }
 
-  const FsyncThrows throws_;
+ private:
+  Heard heard_;
 };
 
-TEST_P(FaultyStore, LosesNoVersionAndNoUpload) {
-  int64_t most = 0;
-  for (const auto survives : {MemoryFs::Survives::kNothing, MemoryFs::Survives::kAll}) {
-    for (int64_t n = 1; n < 5000; ++n) {
-      SCOPED_TRACE("operation " + std::to_string(n) + ": " + name_of(GetParam()) +
-                   (survives == MemoryFs::Survives::kAll ? ", the machine does not end" : ""));
-      if (!strike(n, survives)) {
-        most = std::max(most, n - 1);
-        break;
-      }
-      if (HasFailure()) return;
-    }
-  }
-  std::printf("%s: %lld operations, each twice\n", name_of(GetParam()),
-              static_cast<long long>(most));
-  EXPECT_GT(most, 5);
-}
+TEST_P(FaultyStore, LosesNoVersionAndNoUpload) { sweep(5); }
 
-INSTANTIATE_TEST_SUITE_P(Of, FaultyStore, ::testing::ValuesIn(kFaults), [](const auto& fault) {
-  std::string name = name_of(fault.param);
-  std::ranges::replace(name, ' ', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Of, FaultyStore, ::testing::ValuesIn(kFaults), fault_name);
 
 }  // namespace
 }  // namespace ndtrain::faults

@@ -1,8 +1,11 @@
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "ndp/wire/grpc_link.h"
@@ -16,6 +19,7 @@ namespace {
 using wire::FromStore, wire::ToStore;
 
 constexpr int kConnectWithinMs = 5000, kResolveWithinMs = 5000;
+constexpr std::chrono::seconds kFarewell{1};
 
 std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
                                           const LinkSecurity& security) {
@@ -33,30 +37,38 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
 
 // Operations that the role starts need the stream to outlive its end: a hold, given back when
 // there will be no more of them. Every operation is started under the mutex while the hold is had.
-class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<FromStore, ToStore> {
+class ClientStream final : private grpc::ClientBidiReactor<FromStore, ToStore> {
  public:
   ClientStream(const std::string& address, const LinkSecurity& security, LinkId id,
                LinkEvents<ToStore>& events, LinkKind kind)
       : id_(id),
         address_(address),
         security_(security),
-        events_(events),
-        stub_(wire::Tuner::NewStub(channel_to(address, security))) {
+        stub_(wire::Tuner::NewStub(channel_to(address, security))),
+        events_(&events) {
     if (kind == LinkKind::kStore) stub_->async()->Session(&context_, this);
     if (kind == LinkKind::kMember) stub_->async()->Member(&context_, this);
     AddHold();
     StartCall();
   }
 
-  ~ClientStream() override {
+  // The last event is there on return. False: gRPC has not let go of it within `patience`, and it
+  // may not be destroyed before wait().
+  bool end(std::chrono::nanoseconds patience) {
     read_ahead_->stop();
     std::unique_lock lock(mutex_);
     if (reason_.empty()) reason_ = "this side shut down";
     give_up();
+    if (done_.wait_for(lock, patience, [&] { return is_done_; })) return true;
+    std::exchange(events_, nullptr)->put({id_, LinkClosed{reason_}});
+    return false;
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
     done_.wait(lock, [&] { return is_done_; });
   }
 
-  void send(FromStore message) override {
+  void send(FromStore message) {
     const std::lock_guard lock(mutex_);
     if (closing_ || !held_) return;
     waiting_ += message.ByteSizeLong();
@@ -64,12 +76,12 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
     advance();
   }
 
-  size_t waiting() const override {
+  size_t waiting() const {
     const std::lock_guard lock(mutex_);
     return waiting_;
   }
 
-  void close() override {
+  void close() {
     const std::lock_guard lock(mutex_);
     if (is_done_) return;
     if (reason_.empty()) reason_ = "closed by this side";
@@ -79,7 +91,7 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
     advance();
   }
 
-  void end_if_revoked(const LinkSecurity& security) override {
+  void end_if_revoked(const LinkSecurity& security) {
     const std::lock_guard lock(mutex_);
     if (!open_ || !is_revoked(security, certificate_)) return;
     reason_ = address_ + ": " + wire::revoked(wire::certified_name(*context_.auth_context()));
@@ -100,13 +112,13 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
     const std::string shown = ok ? wire::shown_certificate(*context_.auth_context()) : "";
     const std::optional<LinkRole> role = link_role_of(shown);
     const std::string why_not = objection(role, shown);
-    if (ok && why_not.empty()) {
-      events_.put({id_, LinkOpened{.peer = address_,
-                                   .certified = wire::certified_name(*context_.auth_context()),
-                                   .role = role}});
-    }
     const std::lock_guard lock(mutex_);
-    if (!ok) return release();
+    if (ok && why_not.empty() && events_) {
+      events_->put({id_, LinkOpened{.peer = address_,
+                                    .certified = wire::certified_name(*context_.auth_context()),
+                                    .role = role}});
+    }
+    if (!ok || !events_) return release();
     if (!why_not.empty()) {
       reason_ = address_ + ": " + why_not;
       return give_up();
@@ -124,7 +136,11 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
       ToStore message = std::move(incoming_);
       incoming_.Clear();  // before another thread may read on
       ReadAhead::Message ahead = read_ahead_->take(bytes);
-      events_.put({id_, std::move(message), std::move(ahead.held)});
+      {
+        const std::lock_guard lock(mutex_);
+        if (!events_) return;
+        events_->put({id_, std::move(message), std::move(ahead.held)});
+      }
       if (ahead.read_on) StartRead(&incoming_);
       return;
     }
@@ -148,7 +164,7 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
       reason_ =
           status.ok() ? address_ + " closed the stream" : address_ + ": " + status.error_message();
     }
-    events_.put({id_, LinkClosed{reason_}});
+    if (events_) events_->put({id_, LinkClosed{reason_}});
     is_done_ = true;
     done_.notify_all();  // under the lock: the stream may be gone right after
   }
@@ -188,13 +204,13 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
   const LinkId id_;
   const std::string address_;
   const LinkSecurity security_;
-  LinkEvents<ToStore>& events_;
   const std::unique_ptr<wire::Tuner::Stub> stub_;
   grpc::ClientContext context_;
   ToStore incoming_;
   const std::shared_ptr<ReadAhead> read_ahead_ = std::make_shared<ReadAhead>([this] { read_on(); });
   mutable std::mutex mutex_;  // of all below
   std::condition_variable done_;
+  LinkEvents<ToStore>* events_;  // null: nobody hears of it any more
   std::deque<FromStore> queue_;
   size_t waiting_ = 0;                // bytes of it
   FromStore outgoing_;                // while writing_
@@ -203,13 +219,39 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
   bool held_ = true;
 };
 
+// What a role has of its stream.
+class DialledLink final : public LinkClient {
+ public:
+  explicit DialledLink(std::shared_ptr<ClientStream> stream) : stream_(std::move(stream)) {}
+  // A write that the system does not take, as of a peer that stands still, ends with the connection
+  // alone, however the stream was cancelled; that may be never (a unix socket), and the role has
+  // others to talk to. gRPC's own threads cannot destroy a channel: they would wait for themselves.
+  ~DialledLink() override {
+    if (stream_->end(kFarewell)) return;
+    try {
+      std::thread([stream = stream_] { stream->wait(); }).detach();
+    } catch (const std::system_error&) {  // as many threads as can be
+      stream_->wait();
+    }
+  }
+
+  void send(FromStore message) override { stream_->send(std::move(message)); }
+  size_t waiting() const override { return stream_->waiting(); }
+  void close() override { stream_->close(); }
+  void end_if_revoked(const LinkSecurity& security) override { stream_->end_if_revoked(security); }
+
+ private:
+  const std::shared_ptr<ClientStream> stream_;
+};
+
 }  // namespace
 
 std::unique_ptr<LinkClient> LinkClient::dial(const std::string& address,
                                              const LinkSecurity& security, LinkId id,
                                              LinkEvents<ToStore>& events, LinkKind kind) {
   wire::log_grpc_quietly();
-  return std::make_unique<ClientStream>(address, security, id, events, kind);
+  return std::make_unique<DialledLink>(
+      std::make_shared<ClientStream>(address, security, id, events, kind));
 }
 
 }  // namespace ndtrain::ndp

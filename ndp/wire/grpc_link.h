@@ -49,7 +49,9 @@ class LinkClient {
   static std::unique_ptr<LinkClient> dial(const std::string& address, const LinkSecurity& security,
                                           LinkId id, LinkEvents<wire::ToStore>& events,
                                           LinkKind kind = LinkKind::kStore);
-  virtual ~LinkClient() = default;  // breaks the stream and waits for gRPC's threads
+  // Breaks the stream, whose LinkClosed is in the events on return; takes a second at most,
+  // whatever the other end does.
+  virtual ~LinkClient() = default;
 
   virtual void send(wire::FromStore message) = 0;
   virtual size_t waiting() const { return 0; }  // as LinkServer's

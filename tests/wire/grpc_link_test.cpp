@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "framework/core/limits.h"
 #include "framework/core/net.h"
 #include "tests/support/temporary_directory.h"
@@ -258,6 +260,26 @@ TEST(GrpcDial, CanBeGivenUpWhileTheServerIsSilent) {
   client->send(message_of<FromStore>(1 << 20));
   client.reset();
   EXPECT_EQ(expect<LinkClosed>(events).reason, "this side shut down");
+}
+
+// As one whose process is stopped: what is written to it is not taken, and the connection stands.
+TEST(GrpcDial, IsGivenUpInTheMidstOfAWriteThatIsNotTaken) {
+  const support::TemporaryDirectory directory;
+  support::FromStores at_server;
+  support::ToStores at_client;
+  const auto server =
+      LinkServer::listen("unix:" + directory.at("server"), {}, at_server).or_throw();
+  support::Relay relay(server->address(), "unix:" + directory.at("relay"), size_t{128} << 10);
+  auto client = LinkClient::dial(relay.address(), {}, 1, at_client);
+  expect<LinkOpened>(at_client);
+  client->send(message_of<FromStore>(kLimit));
+  relay.await_still();
+  auto ended = std::async(std::launch::async, [&] { client.reset(); });
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_EQ(expect<LinkClosed>(at_client).reason, "this side shut down");
+  relay.cut();
+  ended.wait();
+  EXPECT_TRUE(nothing_left(at_client));
 }
 
 TEST(GrpcListen, RefusesWhatIsNoAddress) {

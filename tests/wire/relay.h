@@ -3,6 +3,8 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,8 +15,10 @@ namespace ndtrain::support {
 
 class Relay {
  public:
-  explicit Relay(std::string to)
-      : to_(std::move(to)), listener_(real_net().listen("127.0.0.1:0").or_throw()) {
+  // Takes no more than about `most` bytes from who dials it: then it stands still.
+  explicit Relay(std::string to, const std::string& listen = "127.0.0.1:0",
+                 size_t most = std::numeric_limits<size_t>::max())
+      : to_(std::move(to)), most_(most), listener_(real_net().listen(listen).or_throw()) {
     thread_ = std::jthread([this] { run(); });
   }
   ~Relay() { cut(); }
@@ -27,9 +31,14 @@ class Relay {
     if (near_) near_->close();
     if (far_) far_->close();
     if (back_.joinable()) back_.join();
-    if (forth_.joinable()) forth_.join();
+    await_still();
     near_.reset();
     far_.reset();
+  }
+  // Until it takes no more.
+  void await_still() {
+    if (thread_.joinable()) thread_.join();
+    if (forth_.joinable()) forth_.join();
   }
 
  private:
@@ -41,19 +50,21 @@ class Relay {
     if (!accepted.ok() || !dialled.ok()) return;
     near_ = std::move(*accepted);
     far_ = std::move(*dialled);
-    forth_ = std::jthread([this] { pass(*near_, *far_); });
+    forth_ = std::jthread([this] { pass(*near_, *far_, most_); });
     back_ = std::jthread([this] { pass(*far_, *near_); });
   }
 
-  static void pass(Stream& from, Stream& to) {
+  static void pass(Stream& from, Stream& to, size_t most = std::numeric_limits<size_t>::max()) {
     std::array<std::byte, 4096> bytes;
-    for (;;) {
+    for (size_t passed = 0; passed < most;) {
       const Result<size_t> n = from.read(bytes, kDeadline);
       if (!n.ok() || *n == 0 || !to.write(std::span(bytes).first(*n)).ok()) return;
+      passed += *n;
     }
   }
 
   const std::string to_;
+  const size_t most_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Stream> near_, far_;
   std::jthread thread_, forth_, back_;

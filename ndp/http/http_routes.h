@@ -57,6 +57,7 @@ class HttpRoutes {
  private:
   struct Entry {
     HttpServer::Route route;
+    std::string beginning;  // of each path that fits the pattern
     std::regex pattern;
   };
   struct Rates {

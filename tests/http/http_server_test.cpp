@@ -67,6 +67,20 @@ TEST(HttpServer, HandsOnCapturesAndQuery) {
             "GET /jobs/12/log [12] [log] after=3 wait=a b ");
 }
 
+TEST(HttpServer, TakesAnyRegularExpressionForARoute) {
+  const auto server = serve({{"GET", "/one|/two", Role::kAnyone, echo},
+                             {"GET", "/boxe?s", Role::kAnyone, echo},
+                             {"GET", "/no{0}x", Role::kAnyone, echo},
+                             {"GET", "/b*", Role::kAnyone, echo},
+                             {"GET", "[/]c", Role::kAnyone, echo},
+                             {"GET", "/dots\\.js", Role::kAnyone, echo}});
+  const HttpClient client(server->address());
+  for (const char* there : {"/one", "/two", "/boxs", "/boxes", "/nx", "/", "/bb", "/c", "/dots.js"})
+    EXPECT_EQ(client.get(there).or_throw().status, 200) << there;
+  for (const char* not_there : {"/onetwo", "/box", "/nox", "/dotsxjs", "/d"})
+    EXPECT_EQ(client.get(not_there).or_throw().status, 404) << not_there;
+}
+
 TEST(HttpServer, PassesOnTheHandlersStatusAndBytes) {
   const std::string bytes("\0\xff{\r\n\r\n", 7);
   const auto server = serve({{"GET", "/x", Role::kAnyone, [&](const HttpRequest&) {

@@ -13,18 +13,20 @@
 
 namespace ndtrain::faults {
 
-// Its state is in memory. Two processes for each operation: the second one has what the machine has
-// kept, and nothing goes wrong.
+// Two processes for each operation: the second one has what the machine has kept, and nothing goes
+// wrong. The disk is in memory, or, where a database is beside the files, the real one, which loses
+// nothing.
 class RoleSweep : public ::testing::TestWithParam<Fault> {
  protected:
-  RoleSweep();
+  enum class Disk { kMemory, kReal };
+  explicit RoleSweep(Disk disk = Disk::kMemory);
 
   // Until no operation is left to strike; of these there are more than `least`.
   void sweep(int64_t least);
   // A disk that said what was not so may cost what was acknowledged, or a file, which is named.
   bool lied() const { return is_lie(GetParam()); }
 
-  // What there is before; nothing is known to others yet.
+  // What there is before, on a disk that is empty, or real; nothing is known to others yet.
   virtual void begin(Fs& /*disk*/) {}
   // One process until its end, or that of FsyncFailed or ProcessEnded. An Error names its state:
   // the process does not start, or ends.
@@ -43,6 +45,7 @@ class RoleSweep : public ::testing::TestWithParam<Fault> {
   bool strike(int64_t n, MemoryFs::Survives survives);  // whether the fault struck
   void live_until_its_end();
 
+  const Disk disk_;
   FaultyFs* fs_ = nullptr;
   bool struck_ = false;
   const FsyncThrows throws_;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "framework/core/publish.h"
@@ -16,6 +17,7 @@
 #include "ndp/wire/numbers.h"
 #include "tests/faults/role_sweep.h"
 #include "tests/pipestore/service_fixture.h"
+#include "tests/support/faulty_vfs.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::faults {
@@ -73,6 +75,7 @@ class LabellingLife {
     met_ = link_;
     service_.handle({link_, LinkOpened{"the Tuner", ""}});
     service_.handle({link_, testing::WelcomedStore::welcome()});
+    photos_.clear();
     wire::ToStore m;
     m.mutable_job()->set_job(1);
     m.mutable_job()->set_rows(wire::Job::LABELS);
@@ -105,10 +108,12 @@ class LabellingLife {
 
   void want(const wire::Inventory& inventory, const LabelRows& kept) {
     const std::string& bytes = inventory.digests();
-    photos_.resize(bytes.size() / sizeof(Digest));
+    for (size_t at = 0; at < bytes.size(); at += sizeof(Digest)) {
+      photos_.push_back(digest_of(bytes.substr(at, sizeof(Digest))).value());
+    }
+    if (!inventory.last()) return;
     std::vector<uint64_t> missing;
     for (size_t i = 0; i < photos_.size(); ++i) {
-      photos_[i] = digest_of(bytes.substr(i * sizeof(Digest), sizeof(Digest))).value();
       if (!kept.contains(photos_[i])) missing.push_back(i);
     }
     if (missing.empty()) return;
@@ -172,6 +177,8 @@ class LabellingLife {
 class FaultyLabelling : public RoleSweep {
  protected:
   FaultyLabelling() : RoleSweep(Disk::kReal) {}
+  // For tests behind these: before the first database is opened.
+  static void SetUpTestSuite() { support::FaultyVfs::install(); }
 
   void SetUp() override {
     for (uint64_t n = 0; n < kLabelled; ++n) {
@@ -191,8 +198,14 @@ class FaultyLabelling : public RoleSweep {
   }
 
   void live(Fs& fs) override {
-    LabellingLife life(fs, files_.path(), model_);
-    life.play(kept_);
+    std::optional<LabellingLife> life;
+    try {
+      life.emplace(fs, files_.path(), model_);
+      life->play(kept_);
+    } catch (...) {
+      rest();  // its destructor syncs the cache
+      throw;
+    }
     rest();
   }
 

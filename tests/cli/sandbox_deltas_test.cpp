@@ -54,9 +54,11 @@ class SandboxOfDeltas : public testing_cli::SiteTest {
     ASSERT_EQ(store.size(), 2U);
     store_http_ = store[1].str();
   }
-  void publish_version(int version, const std::string& model) const {
-    ask(site_, {"job", "submit", "finetune", "-m", model, "--head", "linear", "--stores", "1", "-e",
-                "1", "--follow"});
+  void publish_version(int version, const std::vector<std::string>& model) const {
+    std::vector<std::string> words{"job", "submit", "finetune", "--stores",
+                                   "1",   "-e",     "1",        "--follow"};
+    words.insert(words.end(), model.begin(), model.end());
+    ask(site_, words);
     EXPECT_TRUE(comes([&] {
       return ask(site_, {"store", "ls"}).at(0).at("version_in_force") == version;
     })) << said_by("store");
@@ -70,9 +72,9 @@ class SandboxOfDeltas : public testing_cli::SiteTest {
 
 TEST_F(SandboxOfDeltas, AreAppliedThereAndCounted) {
   begin_both("uploads");
-  publish_version(1, "m.onnx");
+  publish_version(1, {"-m", "m.onnx", "--head", "linear"});
   EXPECT_THAT(metrics(), HasSubstr("\nndtrain_sandbox_deltas_total 0\n"));
-  publish_version(2, "tuner/jobs/1/run");
+  publish_version(2, {"-m", "tuner/jobs/1/run"});
   EXPECT_THAT(said_by("store"), HasSubstr("and a delta"));
   EXPECT_THAT(metrics(), HasSubstr("\nndtrain_sandbox_deltas_total 1\n"));
   EXPECT_THAT(metrics(), HasSubstr("ndtrain_sandbox_models_stopped_total{why=\"crashed\"} 0\n"));
@@ -80,8 +82,8 @@ TEST_F(SandboxOfDeltas, AreAppliedThereAndCounted) {
 
 TEST_F(SandboxOfDeltas, AreAppliedByTheStoreItselfWhereThereIsNone) {
   begin_both("off");
-  publish_version(1, "m.onnx");
-  publish_version(2, "tuner/jobs/1/run");
+  publish_version(1, {"-m", "m.onnx", "--head", "linear"});
+  publish_version(2, {"-m", "tuner/jobs/1/run"});
   EXPECT_THAT(said_by("store"), HasSubstr("and a delta"));
   EXPECT_THAT(metrics(), Not(HasSubstr("ndtrain_sandbox")));
 }

@@ -55,8 +55,8 @@ class SandboxOfDeltas : public testing_cli::SiteTest {
     store_http_ = store[1].str();
   }
   void publish_version(int version, const std::vector<std::string>& model) const {
-    std::vector<std::string> words{"job", "submit", "finetune", "--stores",
-                                   "1",   "-e",     "1",        "--follow"};
+    std::vector<std::string> words{"job", "submit", "finetune", "--stores",  "1",
+                                   "-e",  "1",      "--follow", "--promote", "always"};
     words.insert(words.end(), model.begin(), model.end());
     ask(site_, words);
     EXPECT_TRUE(comes([&] {

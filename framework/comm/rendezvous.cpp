@@ -18,21 +18,35 @@ using std::chrono::milliseconds;
 using Streams = std::vector<std::unique_ptr<Stream>>;
 
 constexpr milliseconds kBetweenDials{100};  // while nobody listens yet
+constexpr milliseconds kBetweenLooks{100};  // at whether it is to stop, while somebody is to come
 constexpr size_t kMostRefused = 8;          // that are named; the log has all
 
-// How much time is left.
+// How much time is left: none after a stop.
 class Countdown {
  public:
-  Countdown(Clock& clock, milliseconds patience)
-      : clock_(clock), end_(clock.monotonic() + patience) {}
+  Countdown(Clock& clock, const RankPlace& place)
+      : clock_(clock), end_(clock.monotonic() + place.patience), stop_(place.stop) {}
   milliseconds left() const {
+    if (stop_.stop_requested()) return milliseconds(0);
     return std::max(std::chrono::ceil<milliseconds>(end_ - clock_.monotonic()), milliseconds(0));
   }
   milliseconds at_most(milliseconds most) const { return std::min(most, left()); }
+  const std::stop_token& stop() const { return stop_; }
 
  private:
   Clock& clock_;
   const std::chrono::nanoseconds end_;
+  const std::stop_token stop_;
+};
+
+// While it lives a stop closes the stream, which ends each read of it.
+class ClosedByStop {
+ public:
+  ClosedByStop(Stream& stream, const Countdown& countdown)
+      : closes_(countdown.stop(), [&stream] { stream.close(); }) {}
+
+ private:
+  const std::stop_callback<std::function<void()>> closes_;
 };
 
 void check(const RankPlace& place) {
@@ -86,7 +100,7 @@ std::string bare(const Stream& stream, const std::string& message) {
 std::optional<RankHello> take_one(const RankPlace& here, Arrivals& arrivals,
                                   const Countdown& countdown, Streams& met,
                                   std::vector<std::string>& refused) {
-  std::optional<Arrivals::Arrival> arrival = arrivals.next(countdown.left());
+  std::optional<Arrivals::Arrival> arrival = arrivals.next(countdown.at_most(kBetweenLooks));
   if (!arrival) return std::nullopt;
   Result<RankHello>& hello = arrival->hello;
   Stream& stream = *arrival->stream;
@@ -154,6 +168,7 @@ Result<std::unique_ptr<Stream>> dial(Net& net, const std::string& address,
 
 // Says who this is; the answer of who was dialled.
 Result<RankAnswer> greet(Stream& stream, const RankHello& hello, const Countdown& countdown) {
+  const ClosedByStop closed(stream, countdown);
   if (Status s = write_hello(stream, hello); !s.ok()) return s;
   Result<RankAnswer> answer = read_answer(stream, countdown.left());
   if (!answer.ok()) {
@@ -178,6 +193,7 @@ Result<std::unique_ptr<Stream>> ask_relay(Net& net, const RankPlace& place, int 
 }
 
 Result<RankAnswer> await_relay(Stream& stream, int to, const Countdown& countdown) {
+  const ClosedByStop closed(stream, countdown);
   Result<RankAnswer> answer = read_answer(stream, countdown.left());
   if (answer.ok() && answer->refusal.empty()) return answer;
   return Status(
@@ -222,7 +238,10 @@ Status take_relayed(const RankPlace& here, int rank, std::unique_ptr<Stream> str
   if (const Result<RankAnswer> answer = await_relay(*stream, rank, countdown); !answer.ok()) {
     return answer.status();
   }
-  const Result<RankHello> hello = read_hello(*stream, countdown.left());
+  const Result<RankHello> hello = [&] {
+    const ClosedByStop closed(*stream, countdown);
+    return read_hello(*stream, countdown.left());
+  }();
   if (!hello.ok()) return hello.status();
   const std::string why = hello->rank == rank ? refusal(here, *hello, met) : "it is another rank";
   if (!why.empty()) {
@@ -277,7 +296,7 @@ RankAnswer answer_to(int to, const std::vector<RankHello>& hellos, const Streams
 }
 
 Result<Streams> join_ranks(Net& net, const RankPlace& place, Clock& clock) {
-  const Countdown countdown(clock, place.patience);
+  const Countdown countdown(clock, place);
   std::unique_ptr<Listener> listener;
   if (!place.listen.empty()) {
     Result<std::unique_ptr<Listener>> listens = net.listen(place.listen);
@@ -318,7 +337,7 @@ Result<Streams> join_ranks(Net& net, const RankPlace& place, Clock& clock) {
 Result<Streams> receive_ranks(Listener& listener, const RankPlace& place, Clock& clock,
                               RankArrivals* arrivals) {
   check(place);
-  const Countdown countdown(clock, place.patience);
+  const Countdown countdown(clock, place);
   Streams met(static_cast<size_t>(place.ranks));
   const Result<std::vector<RankHello>> hellos = take_all(place, {}, listener, countdown, met);
   for (int r = 1; r < place.ranks && arrivals && !hellos.ok(); ++r) {

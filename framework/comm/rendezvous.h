@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,14 +28,15 @@ struct RankPlace {
   bool relay = false;
   std::string site = {};
   std::chrono::milliseconds patience{60'000};  // until all are there
+  std::stop_token stop = {};                   // which ends it, where it is requested
 };
 
 // A stream to each other rank, in its place; none for this one. Who is no rank of this run (another
 // count of ranks, generation or fingerprint, or a rank that is there already) is told why and gets
 // kUnsupported; rank 0 goes on waiting, and says whom it refused when its patience ends
 // (kCancelled). Nobody is held up by who comes and says nothing. kCancelled, too, where rank 0 does
-// not listen in time; kCorrupt where somebody is there who is no rank. Throws Error where `place`
-// cannot be.
+// not listen in time, and an error of some kind within a moment of a stop; kCorrupt where somebody
+// is there who is no rank. Throws Error where `place` cannot be.
 Result<std::vector<std::unique_ptr<Stream>>> meet_ranks(Net& net, const RankPlace& place,
                                                         Clock& clock = system_clock());
 

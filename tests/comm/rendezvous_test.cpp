@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <future>
+#include <stop_token>
 #include <thread>
 
 #include "framework/comm/rank_hello.h"
@@ -285,6 +287,26 @@ TEST(Rendezvous, RankZeroMayComeLateButNotNever) {
   const Met nobody = meet_ranks(net, alone);
   EXPECT_EQ(nobody.status().code(), Code::kCancelled);
   EXPECT_THAT(nobody.status().message(), HasSubstr("tuner:1"));
+}
+
+// Rank 0 listens and says nothing, or is there and another rank is not, or nobody listens.
+TEST(Rendezvous, AStopEndsTheWaiting) {
+  for (const int there : {0, 1, 2}) {
+    MemoryNet net;
+    std::unique_ptr<Listener> listener;
+    if (there > 0) listener = net.listen("tuner:1").or_throw();
+    std::stop_source stop;
+    RankPlace patient = place(there == 2 ? 0 : 1, 3);
+    patient.patience = 1h;
+    patient.stop = stop.get_token();
+    auto met = std::async(std::launch::async, [&] {
+      return there == 2 ? receive_ranks(*listener, patient) : meet_ranks(net, patient);
+    });
+    std::unique_ptr<Stream> dialled;
+    if (there == 1) dialled = listener->accept(10s).or_throw();
+    stop.request_stop();
+    EXPECT_FALSE(met.get().ok()) << there;
+  }
 }
 
 TEST(Rendezvous, AStrangerDoesNotDisturb) {

@@ -27,7 +27,7 @@ namespace {
 
 using Say = std::function<void(const std::string& line)>;
 
-// Until it is over, or RankLost where `stop` has ended a wait.
+// Until it is over, or an Error where `stop` has ended a wait.
 FollowEnd train(const MemberSetting& setting, const TrainingPlace& place,
                 const std::stop_token& stop, const Say& say) {
   auto streams = meet_ranks(setting.net,
@@ -38,7 +38,8 @@ FollowEnd train(const MemberSetting& setting, const TrainingPlace& place,
                              .listen = setting.listen,
                              .relay = setting.relay,
                              .site = setting.site,
-                             .patience = kMeeting},
+                             .patience = kMeeting,
+                             .stop = stop},
                             setting.clock)
                      .or_throw();
   auto ranks = group_communicator(place.rank, std::move(streams), setting.silence, stop);
@@ -92,7 +93,7 @@ FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
                     const std::stop_token& stop, const Say& say) {
   try {
     return train(setting, place, stop, say);
-  } catch (const RankLost&) {
+  } catch (const Error&) {
     if (!stop.stop_requested()) throw;
     say(fmt::format("job {}: stopped while it waited for the others", place.job));
     return FollowEnd::kStopped;

@@ -38,8 +38,8 @@ struct TrainingPlace {
 };
 
 // Returns when rank 0 has ended the training or has all meet again, or `stop` is requested, by any
-// thread: each wait for other ranks ends at once, but for the one until they have met, which takes
-// kMeeting at most. `say` tells people. Throws Error, RankLost where it cannot go on.
+// thread, which ends each wait for other ranks. `say` tells people. Throws Error, RankLost where it
+// cannot go on.
 FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
                     const std::stop_token& stop,
                     const std::function<void(const std::string& line)>& say);

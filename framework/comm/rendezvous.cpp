@@ -17,9 +17,9 @@ namespace {
 using std::chrono::milliseconds;
 using Streams = std::vector<std::unique_ptr<Stream>>;
 
-constexpr milliseconds kBetweenDials{100};  // while nobody listens yet
-constexpr milliseconds kBetweenLooks{100};  // at whether it is to stop, while somebody is to come
-constexpr size_t kMostRefused = 8;          // that are named; the log has all
+constexpr milliseconds kBetweenDials{100};     // while nobody listens yet
+constexpr milliseconds kBetweenArrivals{100};  // looks at whether it is to stop
+constexpr size_t kMostRefused = 8;             // that are named; the log has all
 
 // How much time is left: none after a stop.
 class Countdown {
@@ -100,7 +100,7 @@ std::string bare(const Stream& stream, const std::string& message) {
 std::optional<RankHello> take_one(const RankPlace& here, Arrivals& arrivals,
                                   const Countdown& countdown, Streams& met,
                                   std::vector<std::string>& refused) {
-  std::optional<Arrivals::Arrival> arrival = arrivals.next(countdown.at_most(kBetweenLooks));
+  std::optional<Arrivals::Arrival> arrival = arrivals.next(countdown.at_most(kBetweenArrivals));
   if (!arrival) return std::nullopt;
   Result<RankHello>& hello = arrival->hello;
   Stream& stream = *arrival->stream;

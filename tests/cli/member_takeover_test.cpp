@@ -83,7 +83,7 @@ TEST_F(MemberTakeover, WhereTheTunerIsPausedItsTrainingIsLeftForTheNextOnes) {
   const auto has_left = [&] {
     return said_by("m").find("job " + number.dump() + ": stopped") != std::string::npos;
   };
-  EXPECT_TRUE(comes(has_left, std::chrono::seconds(30))) << said_by("m");
+  EXPECT_TRUE(comes(has_left)) << said_by("m");
   trained_on(number);
   kill(running_.at("a"), SIGCONT);
   (void)end("a");

@@ -114,7 +114,7 @@ class FaultyRelabelDatabase : public FaultyRelabel {
   void disarm() override { FaultyVfs::heal(); }
 };
 
-TEST_P(FaultyRelabelDatabase, LabelsEachPhotoOnce) { sweep(10); }
+TEST_P(FaultyRelabelDatabase, LabelsEachPhotoOnce) { sweep(3); }
 
 INSTANTIATE_TEST_SUITE_P(Of, FaultyRelabelDatabase, ::testing::ValuesIn(support::kDatabaseFaults),
                          fault_name);

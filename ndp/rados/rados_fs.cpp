@@ -21,9 +21,16 @@ Status not_written(const std::string& path) {
   return {Code::kUnsupported, printable(path, 1024) + ": photos in RADOS are read, not written"};
 }
 
-std::string without_slashes(std::string path) {
-  while (path.ends_with('/')) path.pop_back();
-  return path;
+// Of `names`, which are below the directory `root`: all directories that they are in, but this.
+std::set<std::string> directories_of(const std::string& root,
+                                     const std::vector<std::string>& names) {
+  std::set<std::string> directories;
+  for (const std::string& name : names) {
+    for (size_t slash = 0; (slash = name.find('/', slash)) != std::string::npos; ++slash) {
+      directories.insert(join(root, name.substr(0, slash)));
+    }
+  }
+  return directories;
 }
 
 FileInfo file_of_object(const std::string& path, const ObjectFacts& o) {
@@ -114,8 +121,10 @@ class LinkedRadosFs final : public RadosFs {
   Result<std::shared_ptr<RadosView>> view_of(const RadosPlace& place);
   std::optional<Result<FileInfo>> take_info(const std::string& path);
   std::optional<Names> take_names(const std::string& directory);
-  Result<Names> list_all_below(const std::string& directory, const RadosPlace& place);
+  Result<Names> list_all_below(const RadosPlace& place);
   Result<FileInfo> look_for(const std::string& path, const RadosPlace& place);
+  std::optional<bool> is_known_directory(const std::string& path);
+  Result<bool> is_directory(RadosView& view, const RadosPlace& place);
 
   const std::unique_ptr<Fs> others_;
   Clock& clock_;
@@ -126,6 +135,8 @@ class LinkedRadosFs final : public RadosFs {
   // What a listing heard and was not asked for yet, by path.
   std::unordered_map<std::string, Result<FileInfo>> infos_;
   std::map<std::string, Names> names_;
+  // All directories below one that was listed, as of then.
+  std::map<std::string, std::set<std::string>> directories_;
 };
 
 Result<std::shared_ptr<RadosView>> LinkedRadosFs::view_of(const RadosPlace& place) {
@@ -179,54 +190,79 @@ Result<FileInfo> LinkedRadosFs::info(const std::string& path) {
 Result<FileInfo> LinkedRadosFs::look_for(const std::string& path, const RadosPlace& place) {
   const Result<std::shared_ptr<RadosView>> view = view_of(place);
   if (!view.ok()) return view.status();
-  const std::string directory = without_slashes(path), name = without_slashes(place.name);
-  if (name.empty()) {
+  const std::string directory = rados_path(place);
+  if (directory == rados_path({place.pool, place.nspace, ""})) {
     if (Status s = (*view)->look().status(); !s.ok()) return s;
     return rados_directory(directory);
   }
-  const Result<ObjectFacts> object = (*view)->stat(std::span(&name, 1)).front();
-  if (object.ok() && directory == path) return file_of_object(path, *object);
-  if (!object.ok() && object.status().code() != Code::kNotFound) return object.status();
-  const Result<Names> names = (*view)->list();
-  if (!names.ok()) return names.status();
-  const bool any =
-      std::ranges::any_of(*names, [&](const std::string& n) { return n.starts_with(name + "/"); });
-  if (any) return rados_directory(directory);
+  if (!place.name.ends_with('/')) {
+    const Result<ObjectFacts> object = (*view)->stat(std::span(&place.name, 1)).front();
+    if (object.ok()) return file_of_object(path, *object);
+    if (object.status().code() != Code::kNotFound) return object.status();
+  }
+  const Result<bool> found = is_directory(**view, place);
+  if (!found.ok()) return found.status();
+  if (*found) return rados_directory(directory);
   return Status(Code::kNotFound, printable(path, 1024) + ": no object, and none below it");
+}
+
+// nullopt: nothing above it was listed.
+std::optional<bool> LinkedRadosFs::is_known_directory(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  std::optional<bool> known;
+  for (const auto& [listed, directories] : directories_) {
+    if (path.starts_with(join(listed, "")))
+      known = known.value_or(false) || directories.contains(path);
+  }
+  return known;
+}
+
+// The names of a pool are in no order that could be asked for a prefix: where nobody listed them,
+// all are asked for, this once.
+Result<bool> LinkedRadosFs::is_directory(RadosView& view, const RadosPlace& place) {
+  const std::string path = rados_path(place);
+  if (const std::optional<bool> known = is_known_directory(path)) return *known;
+  const Result<Names> names = view.list();
+  if (!names.ok()) return names.status();
+  const std::string root = rados_path({place.pool, place.nspace, ""});
+  const std::lock_guard lock(mutex_);
+  return directories_.insert_or_assign(root, directories_of(root, *names))
+      .first->second.contains(path);
 }
 
 Result<std::vector<std::string>> LinkedRadosFs::list(const std::string& directory) {
   if (!is_rados_url(directory)) return others_->list(directory);
-  const std::string path = without_slashes(directory);
-  if (auto known = take_names(path)) return std::move(*known);
   const Result<RadosPlace> place = rados_place(directory);
   if (!place.ok()) return place.status();
-  return list_all_below(path, *place);
+  if (auto known = take_names(rados_path(*place))) return std::move(*known);
+  return list_all_below(*place);
 }
 
-Result<LinkedRadosFs::Names> LinkedRadosFs::list_all_below(const std::string& directory,
-                                                           const RadosPlace& place) {
+Result<LinkedRadosFs::Names> LinkedRadosFs::list_all_below(const RadosPlace& place) {
   const Result<std::shared_ptr<RadosView>> view = view_of(place);
   if (!view.ok()) return view.status();
   Result<Names> objects = (*view)->list();
   if (!objects.ok()) return objects.status();
-  const std::string name = without_slashes(place.name);
-  const std::string prefix = name.empty() ? "" : name + "/";
+  const std::string directory = rados_path(place), within = join(directory, "");
+  const std::string prefix =
+      within.substr(join(rados_path({place.pool, place.nspace, ""}), "").size());
   std::erase_if(*objects, [&](const std::string& n) { return !n.starts_with(prefix); });
   const std::vector<Result<ObjectFacts>> facts = (*view)->stat(*objects);
   RadosTree tree(directory);
+  Names below;
   for (size_t i = 0; i < facts.size(); ++i) {
     const Status& why = facts[i].status();
     if (why.code() == Code::kUnavailable) return why;
     if (why.code() == Code::kNotFound) continue;  // it was removed just now
-    const std::string& object = (*objects)[i];
-    const std::string below = object.substr(prefix.size());
-    const std::string path = join(directory, below);
-    tree.add(below, facts[i].ok() ? Result<FileInfo>(file_of_object(path, *facts[i])) : why);
+    below.push_back((*objects)[i].substr(prefix.size()));
+    const std::string path = join(directory, below.back());
+    tree.add(below.back(), facts[i].ok() ? Result<FileInfo>(file_of_object(path, *facts[i])) : why);
   }
   const std::lock_guard lock(mutex_);
-  std::erase_if(infos_, [&](const auto& e) { return e.first.starts_with(directory + "/"); });
-  std::erase_if(names_, [&](const auto& e) { return e.first.starts_with(directory + "/"); });
+  std::erase_if(infos_, [&](const auto& e) { return e.first.starts_with(within); });
+  std::erase_if(names_, [&](const auto& e) { return e.first.starts_with(within); });
+  std::erase_if(directories_, [&](const auto& e) { return e.first.starts_with(within); });
+  directories_.insert_or_assign(directory, directories_of(directory, below));
   Names names;
   for (auto& [path, entries] : tree.take()) {
     Names& of = path == directory ? names : names_[path];

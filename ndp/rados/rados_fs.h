@@ -6,7 +6,8 @@
 // time and version stand where a file has its time and inode, so a catalogue reads again only what
 // was written since. A listing of a directory asks for all that is below it; what it heard of
 // directories below is what their next list() says, and of each object what its next info() says,
-// unless it was read in between.
+// unless it was read in between. Whether what is no object is a directory is known from the last
+// listing above it; only where there was none, info() lists the namespace.
 #pragma once
 
 #include <chrono>

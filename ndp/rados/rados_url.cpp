@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "framework/core/fs.h"
 #include "framework/core/text.h"
 
 namespace ndtrain::ndp {
@@ -9,11 +10,16 @@ namespace {
 
 constexpr std::string_view kRadosScheme = "rados://";
 
+struct Part {
+  std::string text;
+  bool ended = false;  // by a slash
+};
+
 // Up to the next slash, which is taken too.
-std::string take_part(std::string_view& rest) {
+Part take_part(std::string_view& rest) {
   const size_t slash = rest.find('/');
-  std::string part(rest.substr(0, slash));
-  rest.remove_prefix(slash == std::string_view::npos ? rest.size() : slash + 1);
+  Part part{std::string(rest.substr(0, slash)), slash != std::string_view::npos};
+  rest.remove_prefix(part.ended ? slash + 1 : rest.size());
   return part;
 }
 
@@ -24,15 +30,22 @@ bool is_rados_url(std::string_view path) { return path.starts_with(kRadosScheme)
 Result<RadosPlace> rados_place(std::string_view url) {
   if (!is_rados_url(url)) return Status(Code::kUnsupported, printable(url, 1024) + ": no rados://");
   std::string_view rest = url.substr(kRadosScheme.size());
-  RadosPlace place;
-  place.pool = take_part(rest);
-  place.nspace = take_part(rest);
-  place.name = rest;
-  if (place.pool.empty() || place.nspace.empty()) {
+  const Part pool = take_part(rest), nspace = take_part(rest);
+  if (pool.text.empty() || (nspace.text.empty() && !nspace.ended)) {
     return Status(Code::kUnsupported,
-                  printable(url, 1024) + ": name a pool and a namespace, rados://POOL/NAMESPACE");
+                  printable(url, 1024) +
+                      ": name a pool and a namespace, rados://POOL/NAMESPACE; the one without a "
+                      "name is rados://POOL//");
   }
-  return place;
+  return RadosPlace{.pool = pool.text, .nspace = nspace.text, .name = std::string(rest)};
+}
+
+std::string rados_path(const RadosPlace& place) {
+  std::string path = std::string(kRadosScheme) + place.pool + "/" + place.nspace;
+  if (place.nspace.empty()) path += '/';
+  std::string_view name = place.name;
+  while (name.ends_with('/')) name.remove_suffix(1);
+  return name.empty() ? path : join(path, name);
 }
 
 std::string user_in_ceph_args(const std::string& arguments) {

@@ -1,5 +1,5 @@
 // What a path of an object in Ceph RADOS is, rados://POOL/NAMESPACE/OBJECT, and as whom a cluster
-// is asked for it.
+// is asked for it. A pool's default namespace has no name: rados://POOL//OBJECT.
 #pragma once
 
 #include <string>
@@ -17,6 +17,9 @@ struct RadosPlace {
 bool is_rados_url(std::string_view path);
 // kUnsupported for what names no pool or no namespace.
 Result<RadosPlace> rados_place(std::string_view url);
+// The path of a place, without slashes at its end but for those of rados://POOL//; of the
+// namespace where `place` has no name.
+std::string rados_path(const RadosPlace& place);
 
 // The user that CEPH_ARGS names by --id, --user, --name or -n; "admin" where it names none.
 std::string user_in_ceph_args(const std::string& arguments);

@@ -1,4 +1,4 @@
-// A Ceph cluster with one pool, in memory: objects of a namespace, and a map that tests change.
+// A Ceph cluster with one pool, in memory: objects of one namespace, and a map that tests change.
 #pragma once
 
 #include <algorithm>
@@ -46,12 +46,13 @@ class FakeCluster {
     down.insert(osd);
     ++epoch;
   }
-  static uint32_t group_of(const std::string& name) {
-    return ndp::placement_group("july", name, kGroups);
+  uint32_t group_of(const std::string& name) const {
+    return ndp::placement_group(nspace, name, kGroups);
   }
   int primary_of(const std::string& name) const { return primary.at(group_of(name)); }
 
   std::mutex mutex;  // of all that follows, while pools are in use by other threads
+  std::string nspace = "july";
   std::map<std::string, Object> objects;
   std::vector<int> primary;  // by group
   std::set<int> down;
@@ -84,7 +85,7 @@ class FakePool final : public ndp::ObjectPool {
     cluster_.listed.push_back(group);
     std::vector<std::string> names;
     for (const auto& [name, object] : cluster_.objects) {
-      if (ndp::placement_group("july", name, groups) == group) names.push_back(name);
+      if (ndp::placement_group(cluster_.nspace, name, groups) == group) names.push_back(name);
     }
     return names;
   }
@@ -155,8 +156,9 @@ class FakePool final : public ndp::ObjectPool {
 
 inline ndp::OpenObjectPool FakeCluster::opens() {
   return [this](const std::string& pool,
-                const std::string&) -> Result<std::unique_ptr<ndp::ObjectPool>> {
+                const std::string& nspace) -> Result<std::unique_ptr<ndp::ObjectPool>> {
     if (pool != "photos") return Status(Code::kNotFound, "there is no pool " + pool);
+    if (nspace != this->nspace) return Status(Code::kNotFound, "nothing is in " + nspace);
     return std::unique_ptr<ndp::ObjectPool>(std::make_unique<FakePool>(*this));
   };
 }

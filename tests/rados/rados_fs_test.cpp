@@ -72,6 +72,50 @@ TEST_F(RadosFsTest, APrefixIsADirectoryOfItsOwn) {
   EXPECT_THAT(all->list("rados://photos/july/2024/july").or_throw(), ElementsAre("a.jpg", "d.jpg"));
 }
 
+TEST_F(RadosFsTest, AnObjectThatIsMissingIsAskedForAloneOnceAllWereListed) {
+  const auto all = fs({});
+  cluster_.put("b/c.jpg", "cc");
+  EXPECT_EQ(all->info("rados://photos/july/none.jpg").status().code(), Code::kNotFound);
+  EXPECT_EQ(cluster_.listed.size(), ndtrain::testing::FakeCluster::kGroups);
+  EXPECT_EQ(all->info("rados://photos/july/b/none.jpg").status().code(), Code::kNotFound);
+  EXPECT_EQ(all->info("rados://photos/july/none").status().code(), Code::kNotFound);
+  EXPECT_TRUE(all->info("rados://photos/july/b").or_throw().is_directory);
+  cluster_.put("none.jpg", "n");
+  EXPECT_EQ(all->info("rados://photos/july/none.jpg").or_throw().size, 1);
+  EXPECT_EQ(cluster_.listed.size(), ndtrain::testing::FakeCluster::kGroups) << "once";
+  cluster_.put("d/e.jpg", "e");
+  (void)all->list(kRoot).or_throw();
+  (void)all->info("rados://photos/july/d").or_throw();
+  EXPECT_TRUE(all->info("rados://photos/july/d/").or_throw().is_directory) << "asked for again";
+  EXPECT_EQ(cluster_.listed.size(), 2 * ndtrain::testing::FakeCluster::kGroups);
+}
+
+TEST_F(RadosFsTest, TheDefaultNamespaceIsADirectoryLikeOthers) {
+  cluster_.nspace = "";
+  cluster_.put("rose/1.jpg", "one");
+  cluster_.put("2.jpg", "2");
+  cluster_.put("/3.jpg", "3");
+  const auto all = fs({});
+  const std::string root = "rados://photos//";
+  EXPECT_TRUE(all->info(root).or_throw().is_directory);
+  EXPECT_EQ(all->info(kRoot).status().code(), Code::kNotFound);
+  EXPECT_THAT(all->list(root).or_throw(), ElementsAre("/", "2.jpg", "rose"));
+  EXPECT_THAT(all->list("rados://photos//rose").or_throw(), ElementsAre("1.jpg"));
+  EXPECT_EQ(all->read("rados://photos//rose/1.jpg").or_throw(), "one");
+  DirectorySource source(*all, root);
+  const PhotoPage page = source.list("", 100).or_throw();
+  ASSERT_EQ(page.photos.size(), 2U);
+  EXPECT_EQ(page.photos[0].path, "2.jpg");
+  EXPECT_EQ(page.photos[1].path, "rose/1.jpg");
+  EXPECT_EQ(page.problems.size(), 1U);
+  const int osd = cluster_.primary_of("2.jpg");
+  const auto here = fs({.all = false, .osds = {osd}});
+  (void)here->list(root).or_throw();
+  (void)here->read("rados://photos//2.jpg").or_throw();
+  ASSERT_EQ(here->reads().size(), 1U);
+  EXPECT_TRUE(here->reads()[0].here);
+}
+
 TEST_F(RadosFsTest, NamesThatAreNoPathsAreNamedAsProblems) {
   const auto all = fs({});
   for (const char* const name : {"a//b.jpg", "c.jpg", "c.jpg/d.jpg", "e.jpg"}) {
@@ -159,7 +203,7 @@ TEST_F(RadosFsTest, WhatIsReadIsCountedByPrimary) {
   const auto here = fs({.all = false, .osds = {osd}});
   (void)here->list(kRoot).or_throw();
   (void)here->read("rados://photos/july/a.jpg").or_throw();
-  cluster_.set_primary(ndtrain::testing::FakeCluster::group_of("a.jpg"), (osd + 1) % 3);
+  cluster_.set_primary(cluster_.group_of("a.jpg"), (osd + 1) % 3);
   (void)here->list(kRoot).or_throw();
   (void)here->read("rados://photos/july/a.jpg").or_throw();
   int theirs = 0, ours = 0;

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/status.h"
@@ -24,6 +26,8 @@ struct ObjectBytes {
   std::string bytes;
 };
 
+using ObjectAttributes = std::map<std::string, std::string>;  // its xattrs
+
 class ObjectPool {
  public:
   virtual ~ObjectPool() = default;
@@ -36,6 +40,12 @@ class ObjectPool {
   // object is of another.
   virtual Result<ObjectBytes> read(const std::string& name, int64_t offset, int64_t size,
                                    uint64_t version) = 0;
+  // An object where there is none, in one operation: nobody sees a part of it. kExists: there is
+  // one, which stays; kNoSpace: the pool is full, or its quota used up; kTooLarge: its OSDs take
+  // none of this size; kUnsupported: this user may not.
+  virtual Status add(const std::string& name, std::string_view bytes,
+                     const ObjectAttributes& attributes) = 0;
+  virtual Status remove(const std::string& name) = 0;  // kNotFound; kUnsupported as add()
 };
 
 using OpenObjectPool = std::function<Result<std::unique_ptr<ObjectPool>>(

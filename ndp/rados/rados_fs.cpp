@@ -1,12 +1,12 @@
 #include "ndp/rados/rados_fs.h"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "framework/core/text.h"
+#include "ndp/rados/rados_file.h"
 #include "ndp/rados/rados_tree.h"
 #include "ndp/rados/rados_url.h"
 #include "ndp/rados/rados_view.h"
@@ -14,11 +14,9 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr int64_t kBeginOfObject = int64_t{4} << 20;  // bytes: a photo comes in one request
-constexpr int64_t kPartOfObject = int64_t{8} << 20;   // of what is behind it
-
 Status not_written(const std::string& path) {
-  return {Code::kUnsupported, printable(path, 1024) + ": photos in RADOS are read, not written"};
+  return {Code::kUnsupported,
+          printable(path, 1024) + ": this is not done to RADOS; name a directory of this machine"};
 }
 
 // Of `names`, which are below the directory `root`: all directories that they are in, but this.
@@ -39,46 +37,6 @@ FileInfo file_of_object(const std::string& path, const ObjectFacts& o) {
           .inode = rados_inode(path + " " + std::to_string(o.version))};
 }
 
-// Of one version of an object: its beginning is there, the rest is asked for.
-class RadosFile final : public File {
- public:
-  RadosFile(std::shared_ptr<RadosView> view, std::string path, std::string name, ObjectBytes begin)
-      : view_(std::move(view)),
-        path_(std::move(path)),
-        name_(std::move(name)),
-        begin_(std::move(begin)) {}
-
-  Result<size_t> read_at(int64_t offset, std::span<std::byte> to) override {
-    const int64_t whole = begin_.object.size;
-    const int64_t n = std::clamp<int64_t>(whole - offset, 0, static_cast<int64_t>(to.size()));
-    const auto there = static_cast<int64_t>(begin_.bytes.size());
-    int64_t done = std::clamp<int64_t>(there - offset, 0, n);
-    if (done > 0) std::memcpy(to.data(), begin_.bytes.data() + offset, static_cast<size_t>(done));
-    while (done < n) {
-      const int64_t part = std::min(n - done, kPartOfObject);
-      const Result<ObjectBytes> read =
-          view_->read(name_, offset + done, part, begin_.object.version);
-      if (!read.ok()) return read.status();
-      if (read->bytes.size() != static_cast<size_t>(part)) {
-        return Status(Code::kIo, printable(path_, 1024) + ": cut short");
-      }
-      std::memcpy(to.data() + done, read->bytes.data(), read->bytes.size());
-      done += part;
-    }
-    return static_cast<size_t>(n);
-  }
-  Result<int64_t> size() override { return begin_.object.size; }
-  Status append(std::span<const std::byte>) override { return not_written(path_); }
-  Status truncate(int64_t) override { return not_written(path_); }
-
- private:
-  Status try_sync() override { return not_written(path_); }
-
-  const std::shared_ptr<RadosView> view_;
-  const std::string path_, name_;
-  const ObjectBytes begin_;
-};
-
 class LinkedRadosFs final : public RadosFs {
  public:
   LinkedRadosFs(std::unique_ptr<Fs> others, Clock& clock, RadosScope scope, OpenObjectPool open)
@@ -98,7 +56,7 @@ class LinkedRadosFs final : public RadosFs {
     return is_rados_url(to) ? not_written(to) : others_->rename(from, to);
   }
   Status remove(const std::string& path) override {
-    return is_rados_url(path) ? not_written(path) : others_->remove(path);
+    return is_rados_url(path) ? remove_object(path) : others_->remove(path);
   }
   Result<Space> space(const std::string& path) override {
     return is_rados_url(path) ? Result<Space>(not_written(path)) : others_->space(path);
@@ -118,6 +76,8 @@ class LinkedRadosFs final : public RadosFs {
     if (!is_rados_url(path)) others_->sync_directory(path);
     return {};
   }
+  Result<std::unique_ptr<File>> create(const std::string& path);
+  Status remove_object(const std::string& path);
   Result<std::shared_ptr<RadosView>> view_of(const RadosPlace& place);
   std::optional<Result<FileInfo>> take_info(const std::string& path);
   std::optional<Names> take_names(const std::string& directory);
@@ -166,16 +126,42 @@ std::optional<LinkedRadosFs::Names> LinkedRadosFs::take_names(const std::string&
 
 Result<std::unique_ptr<File>> LinkedRadosFs::open(const std::string& path, Mode mode) {
   if (!is_rados_url(path)) return others_->open(path, mode);
+  if (mode == Mode::kCreate) return create(path);
   if (mode != Mode::kRead) return not_written(path);
   Result<RadosPlace> place = rados_place(path);
   if (!place.ok()) return place.status();
   Result<std::shared_ptr<RadosView>> view = view_of(*place);
   if (!view.ok()) return view.status();
   take_info(path);  // which may be older than what is read now
-  Result<ObjectBytes> begin = (*view)->read(place->name, 0, kBeginOfObject, 0);
-  if (!begin.ok()) return begin.status();
-  return std::unique_ptr<File>(std::make_unique<RadosFile>(
-      std::move(*view), path, std::move(place->name), std::move(*begin)));
+  return read_rados_file(std::move(*view), path, std::move(place->name));
+}
+
+Result<std::unique_ptr<File>> LinkedRadosFs::create(const std::string& path) {
+  Result<RadosPlace> place = rados_place(path);
+  if (!place.ok()) return place.status();
+  if (place->name.empty()) return not_written(path);
+  Result<std::shared_ptr<RadosView>> view = view_of(*place);
+  if (!view.ok()) return view.status();
+  take_info(path);
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [listed, directories] : directories_) {
+      const std::string within = join(listed, "");
+      if (!path.starts_with(within)) continue;
+      directories.merge(directories_of(listed, {path.substr(within.size())}));
+    }
+  }
+  return new_rados_file(std::move(*view), path, std::move(place->name));
+}
+
+Status LinkedRadosFs::remove_object(const std::string& path) {
+  const Result<RadosPlace> place = rados_place(path);
+  if (!place.ok()) return place.status();
+  if (place->name.empty()) return not_written(path);
+  const Result<std::shared_ptr<RadosView>> view = view_of(*place);
+  if (!view.ok()) return view.status();
+  take_info(path);
+  return (*view)->remove(place->name);
 }
 
 Result<FileInfo> LinkedRadosFs::info(const std::string& path) {

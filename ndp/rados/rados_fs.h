@@ -1,6 +1,9 @@
 // Files of Ceph RADOS beside those of another Fs: rados://POOL/NAMESPACE/OBJECT is an object, and
-// what names have in common up to a '/' is a directory (rados_tree.h). Objects are read; what would
-// write is refused, kUnsupported. All other paths are those of the other Fs.
+// what names have in common up to a '/' is a directory (rados_tree.h). Objects are read and
+// removed. One that is opened by kCreate is not there before append() is called, which happens
+// once, with all of its bytes: no object is replaced, one with the same bytes is as good, and what
+// is there then is durable. Codes are as ObjectPool::add has them. What else would write is
+// refused, kUnsupported. All other paths are those of the other Fs.
 //
 // A listing has all objects of a pool, or those that are this host's (hosted_groups.h). An object's
 // time and version stand where a file has its time and inode, so a catalogue reads again only what

@@ -22,6 +22,8 @@ namespace ndtrain::ndp {
 namespace {
 
 constexpr int kReadFlags = LIBRADOS_OPERATION_LOCALIZE_READS;
+// Without it librados waits until a full pool has room again.
+constexpr int kWriteFlags = LIBRADOS_OPERATION_FULL_TRY;
 constexpr size_t kListedAtOnce = 1024;
 constexpr size_t kStatsAtOnce = 64;
 constexpr int64_t kNanoseconds = 1'000'000'000;
@@ -39,6 +41,15 @@ Status rados_failure(const std::string& what, int error) {
   switch (e) {
     case ENOENT:
       return {Code::kNotFound, text};
+    case EEXIST:
+      return {Code::kExists, text};
+    case ENOSPC:
+      return {Code::kNoSpace, text + "; the pool is full: add OSDs, or remove objects"};
+    case EDQUOT:
+      return {Code::kNoSpace, text + "; the pool's quota is used up: see ceph osd pool set-quota"};
+    case EFBIG:
+    case EMSGSIZE:
+      return {Code::kTooLarge, text + "; OSDs take no object of this size (osd_max_write_size)"};
     case ETIMEDOUT:
     case ENOTCONN:
     case ECONNREFUSED:
@@ -50,6 +61,7 @@ Status rados_failure(const std::string& what, int error) {
       return {Code::kUnavailable, text};
     case EPERM:
     case EACCES:
+    case EROFS:
       return {Code::kUnsupported, text + "; its user may not: see ceph auth get"};
     default:
       return {Code::kIo, text};
@@ -106,6 +118,30 @@ class ReadOperation {
   std::unique_ptr<char[]> buffer_;
 };
 
+// Writes to one object that are done together or not at all.
+class WriteOperation {
+ public:
+  WriteOperation() : op_(rados_create_write_op()) {}
+  ~WriteOperation() { rados_release_write_op(op_); }
+  WriteOperation(const WriteOperation&) = delete;
+  WriteOperation& operator=(const WriteOperation&) = delete;
+
+  void create() { rados_write_op_create(op_, LIBRADOS_CREATE_EXCLUSIVE, nullptr); }
+  void write(std::string_view bytes) { rados_write_op_write_full(op_, bytes.data(), bytes.size()); }
+  void set(const ObjectAttributes& attributes) {
+    for (const auto& [name, value] : attributes) {
+      rados_write_op_setxattr(op_, name.c_str(), value.data(), value.size());
+    }
+  }
+  void remove() { rados_write_op_remove(op_); }
+  int operate(rados_ioctx_t io, const std::string& name) {
+    return rados_write_op_operate2(op_, io, name.c_str(), nullptr, kWriteFlags);
+  }
+
+ private:
+  const rados_write_op_t op_;
+};
+
 class LibradosPool final : public ObjectPool {
  public:
   LibradosPool(std::string pool, std::string nspace)
@@ -121,6 +157,9 @@ class LibradosPool final : public ObjectPool {
   std::vector<Result<ObjectFacts>> stat(std::span<const std::string> names) override;
   Result<ObjectBytes> read(const std::string& name, int64_t offset, int64_t size,
                            uint64_t version) override;
+  Status add(const std::string& name, std::string_view bytes,
+             const ObjectAttributes& attributes) override;
+  Status remove(const std::string& name) override;
 
  private:
   std::string url(const std::string& name) const {
@@ -275,6 +314,24 @@ Result<ObjectBytes> LibradosPool::read(const std::string& name, int64_t offset, 
   }
   if (e < 0) return rados_failure(url(name), e);
   return ObjectBytes{op.facts(), op.bytes()};
+}
+
+Status LibradosPool::add(const std::string& name, std::string_view bytes,
+                         const ObjectAttributes& attributes) {
+  WriteOperation op;
+  op.create();
+  op.write(bytes);
+  op.set(attributes);
+  const int e = op.operate(io_, name);
+  if (e == -ENOENT) return {Code::kUnavailable, url(name) + ": there is no such pool any more"};
+  return e < 0 ? rados_failure(url(name), e) : Status();
+}
+
+Status LibradosPool::remove(const std::string& name) {
+  WriteOperation op;
+  op.remove();
+  const int e = op.operate(io_, name);
+  return e < 0 ? rados_failure(url(name), e) : Status();
 }
 
 }  // namespace

@@ -4,11 +4,14 @@
 #include <numeric>
 #include <utility>
 
+#include "framework/core/hash.h"
 #include "framework/core/text.h"
 #include "ndp/rados/placement_groups.h"
 
 namespace ndtrain::ndp {
 namespace {
+
+constexpr const char* kDigestAttribute = "ndtrain.sha256";  // of objects that add() made
 
 Status no_osd_here(const std::set<std::string>& addresses) {
   std::string all;
@@ -81,6 +84,23 @@ Result<std::vector<std::string>> RadosView::list() {
   listed_ = std::move(listed);
   gained_ = gained;
   return names;
+}
+
+Result<bool> RadosView::holds(const std::string& name, std::string_view bytes) {
+  const Result<ObjectBytes> there = pool_->read(name, 0, static_cast<int64_t>(bytes.size()) + 1, 0);
+  if (!there.ok()) return there.status();
+  return there->bytes == bytes;
+}
+
+Status RadosView::add(const std::string& name, std::string_view bytes) {
+  const ObjectAttributes attributes = {{kDigestAttribute, to_hex(sha256(bytes))}};
+  Status s = pool_->add(name, bytes, attributes);
+  if (s.code() != Code::kExists) return s;
+  const Result<bool> same = holds(name, bytes);
+  if (same.status().code() == Code::kNotFound) return pool_->add(name, bytes, attributes);
+  if (!same.ok()) return same.status();
+  if (*same) return {};
+  return {Code::kExists, s.message() + "; another object is there, which is left as it is"};
 }
 
 Result<ObjectBytes> RadosView::read(const std::string& name, int64_t offset, int64_t size,

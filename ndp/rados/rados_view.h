@@ -33,6 +33,10 @@ class RadosView {
   std::vector<Result<ObjectFacts>> stat(std::span<const std::string> names) {
     return pool_->stat(names);
   }
+  // Where the same bytes are there already, it is as good: an attempt whose answer was lost may be
+  // repeated. kExists: others are.
+  Status add(const std::string& name, std::string_view bytes);
+  Status remove(const std::string& name) { return pool_->remove(name); }
   // Counted where a file is begun.
   Result<ObjectBytes> read(const std::string& name, int64_t offset, int64_t size, uint64_t version);
 
@@ -43,6 +47,7 @@ class RadosView {
 
   Status follow_map();
   std::vector<uint32_t> groups() const;  // under the mutex
+  Result<bool> holds(const std::string& name, std::string_view bytes);
   void count(const std::string& name, bool first, size_t bytes);
 
   const std::unique_ptr<ObjectPool> pool_;

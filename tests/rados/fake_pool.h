@@ -22,7 +22,8 @@ class FakeCluster {
   static constexpr uint32_t kGroups = 8;
   struct Object {
     std::string bytes;
-    uint64_t version = 1;
+    uint64_t version = 0;
+    ndp::ObjectAttributes attributes = {};
   };
 
   FakeCluster() {
@@ -34,7 +35,8 @@ class FakeCluster {
 
   void put(const std::string& name, const std::string& bytes) {
     Object& o = objects[name];
-    o = {.bytes = bytes, .version = o.version + 1};
+    o.bytes = bytes;
+    o.version = ++writes;
   }
   void set_primary(uint32_t group, int osd) {
     primary.at(group) = osd;
@@ -56,9 +58,11 @@ class FakeCluster {
   std::map<std::string, Object> objects;
   std::vector<int> primary;  // by group
   std::set<int> down;
-  uint64_t epoch = 5;
+  uint64_t epoch = 5, writes = 0;
   int object_hash = 2;
   std::optional<Status> away;        // what all that is asked is answered with
+  std::optional<Status> refused;     // what all writes are answered with
+  bool answers_lost = false;         // writes are done, and nobody hears of it
   int silent = -1;                   // an OSD that gives each object once, and then answers no more
   int unanswered = 0;                // reads, for that
   std::map<std::string, int> asked;  // commands
@@ -120,7 +124,30 @@ class FakePool final : public ndp::ObjectPool {
     return ndp::ObjectBytes{facts(o->second), bytes.substr(from, static_cast<size_t>(size))};
   }
 
+  Status add(const std::string& name, std::string_view bytes,
+             const ndp::ObjectAttributes& attributes) override {
+    const std::lock_guard lock(cluster_.mutex);
+    if (Status s = writable(); !s.ok()) return s;
+    if (cluster_.objects.contains(name)) return {Code::kExists, name + ": File exists"};
+    cluster_.objects[name] = {
+        .bytes = std::string(bytes), .version = ++cluster_.writes, .attributes = attributes};
+    return written();
+  }
+  Status remove(const std::string& name) override {
+    const std::lock_guard lock(cluster_.mutex);
+    if (Status s = writable(); !s.ok()) return s;
+    if (cluster_.objects.erase(name) == 0) return {Code::kNotFound, name + ": none"};
+    return written();
+  }
+
  private:
+  Status writable() const {
+    if (cluster_.away) return *cluster_.away;
+    return cluster_.refused.value_or(Status());
+  }
+  Status written() const {
+    return cluster_.answers_lost ? Status(Code::kUnavailable, "timed out") : Status();
+  }
   static ndp::ObjectFacts facts(const FakeCluster::Object& o) {
     return {.size = static_cast<int64_t>(o.bytes.size()),
             .mtime_ns = 1'500'000'000'000'000'000,

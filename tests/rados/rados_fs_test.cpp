@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "framework/core/hash.h"
 #include "framework/core/thread_pool.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/photos/catalogue.h"
@@ -18,6 +19,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr const char* kRoot = "rados://photos/july";
+
+std::span<const std::byte> bytes_of_text(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 class RadosFsTest : public ::testing::Test {
  protected:
@@ -141,17 +146,53 @@ TEST_F(RadosFsTest, ALargeObjectIsReadInPartsOfOneVersion) {
   EXPECT_EQ(file->read_at(static_cast<int64_t>(large.size()) - 10, end).status().code(), Code::kIo);
 }
 
-TEST_F(RadosFsTest, NothingIsWritten) {
+TEST_F(RadosFsTest, ObjectsAreMadeAtOnceAndRemovedAndNothingElseIsWritten) {
   const auto all = fs({});
   cluster_.put("a.jpg", "a");
   const std::string path = "rados://photos/july/a.jpg";
   for (const Status& s :
-       {all->open(path, Fs::Mode::kCreate).status(), all->open(path, Fs::Mode::kAppend).status(),
-        all->remove(path), all->rename(path, "/x"), all->rename("/x", path),
-        all->make_directories(path), all->space(path).status(), all->lock(path).status()}) {
+       {all->open(kRoot, Fs::Mode::kCreate).status(), all->open(path, Fs::Mode::kAppend).status(),
+        all->open(path, Fs::Mode::kCreatePrivate).status(), all->remove(kRoot),
+        all->rename(path, "/x"), all->rename("/x", path), all->make_directories(path),
+        all->space(path).status(), all->lock(path).status()}) {
     EXPECT_EQ(s.code(), Code::kUnsupported) << s.message();
   }
   EXPECT_EQ(cluster_.objects.size(), 1U);
+  EXPECT_EQ(all->info("rados://photos/july/b").status().code(), Code::kNotFound);
+  const auto file = all->open("rados://photos/july/b/c.jpg", Fs::Mode::kCreate).or_throw();
+  EXPECT_EQ(cluster_.objects.size(), 1U) << "not before it has bytes";
+  file->append(bytes_of_text("cc")).or_throw();
+  file->sync();
+  EXPECT_EQ(cluster_.objects.at("b/c.jpg").bytes, "cc");
+  EXPECT_EQ(cluster_.objects.at("b/c.jpg").attributes.at("ndtrain.sha256"), to_hex(sha256("cc")));
+  EXPECT_EQ(file->append(bytes_of_text("d")).code(), Code::kUnsupported);
+  EXPECT_TRUE(all->info("rados://photos/july/b").or_throw().is_directory);
+  EXPECT_EQ(all->read("rados://photos/july/b/c.jpg").or_throw(), "cc");
+  all->remove("rados://photos/july/b/c.jpg").or_throw();
+  EXPECT_FALSE(cluster_.objects.contains("b/c.jpg"));
+  EXPECT_EQ(all->remove("rados://photos/july/b/c.jpg").code(), Code::kNotFound);
+}
+
+TEST_F(RadosFsTest, AnObjectIsNeverReplacedAndTheSameBytesAreAsGood) {
+  const auto all = fs({});
+  const auto put = [&](const std::string& text) {
+    return all->open("rados://photos/july/a.jpg", Fs::Mode::kCreate)
+        .or_throw()
+        ->append(bytes_of_text(text));
+  };
+  cluster_.answers_lost = true;
+  EXPECT_EQ(put("a").code(), Code::kUnavailable);
+  cluster_.answers_lost = false;
+  put("a").or_throw();
+  const Status other = put("ab");
+  EXPECT_EQ(other.code(), Code::kExists);
+  EXPECT_THAT(other.message(), HasSubstr("left as it is"));
+  EXPECT_EQ(put("").code(), Code::kExists);
+  EXPECT_EQ(cluster_.objects.at("a.jpg").bytes, "a");
+  cluster_.objects.clear();
+  cluster_.refused = Status(Code::kNoSpace, "No space left on device");
+  EXPECT_EQ(put("a").code(), Code::kNoSpace);
+  EXPECT_TRUE(cluster_.objects.empty());
 }
 
 TEST_F(RadosFsTest, AHostListsWhatItsOsdsArePrimaryOfAndAsksNoOther) {

@@ -42,10 +42,11 @@ void declare_store(ArgsSpec& args) {
             "that the photos are in, for good: jobs, labels and tokens are of one; given with "
             "several --photos, all of them are in it, and --http shows no photos",
             "NAME", std::string(kDefaultCollection));
-  args.flag("state",
-            "models, features, the list of photos and what people upload are kept here, not among "
-            "the photos; where these are in S3, what people upload is put there (required)",
-            "DIR");
+  args.flag(
+      "state",
+      "models, features, the list of photos and what people upload are kept here, not among "
+      "the photos; where these are in S3 or RADOS, what people upload is put there (required)",
+      "DIR");
   args.flag("name",
             "unique among the stores of a Tuner; where there are certificates, the name that its "
             "own is for (default: the host's name)",

@@ -212,7 +212,7 @@ PipeStoreService::Setting HostedStore::setting(const PipeStoreConfig& config) {
           .space = [this, directory = config.state] { return space(directory); },
           .in_force_changed = [this](const std::string& task) { put_in_force(task); },
           .apply = delta_applier(shared_.check),
-          .forget = [this](auto deleted) { return uploads_->forget(deleted); },
+          .forget = [this](auto deleted) { return forget(deleted); },
           .tokens = shared_.tokens,
           .trash = &trash_,
           .trash_changed =
@@ -228,6 +228,14 @@ PipeStoreService::Setting HostedStore::setting(const PipeStoreConfig& config) {
                           if (s.ok()) scrub_->restored(photo);
                           return s;
                         }}};
+}
+
+// What this store may not remove keeps no session from going on: it is used for nothing any more.
+Status HostedStore::forget(std::span<const Digest> deleted) {
+  Status s = uploads_->forget(deleted);
+  if (s.code() != Code::kUnsupported) return s;
+  log::warn("files of deleted photos stay, unused: {}", s.message());
+  return {};
 }
 
 void HostedStore::follow(const PipeStoreConfig& config) {
@@ -263,7 +271,6 @@ wire::Space HostedStore::space(const std::string& directory) const {
   const Result<Space> volume = shared_.fs.space(directory);
   const int64_t spare = volume.ok() ? volume->free - volume->total / 20 : 0;
   s.set_free(static_cast<uint64_t>(std::max<int64_t>(0, spare)));
-  if (!uploads_->refusal().empty()) s.set_free(0);
   s.set_photos(producer_->photos());
   s.set_gained(producer_->inventory().gained());
   s.set_damaged(static_cast<uint64_t>(scrub_->counts().damaged));

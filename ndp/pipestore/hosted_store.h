@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "framework/core/lanes.h"
@@ -63,6 +64,7 @@ class HostedStore {
   UploadConfig upload_config(const PipeStoreConfig& config);
   PhotoRowConfig row_config(const PipeStoreConfig& config);
   PipeStoreService::Setting setting(const PipeStoreConfig& config);
+  Status forget(std::span<const Digest> deleted);
   void follow(const PipeStoreConfig& config);
   wire::Space space(const std::string& directory) const;
   void put_in_force(const std::string& task);

@@ -2,6 +2,7 @@
 // photos.
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "ndp/photos/object_url.h"
 #include "ndp/photos/upload_path.h"
 #include "ndp/pipestore/uploads.h"
 #include "ndp/wire/message_limits.h"
@@ -32,6 +33,7 @@ Status Uploads::remove(const Digest& id) {
 }
 
 Status Uploads::forget(std::span<const Digest> photos) {
+  Status stays;
   for (const Digest& id : photos) {
     const Busy alone(*this, id);
     const Result<std::vector<std::string>> here = places(id);
@@ -43,10 +45,12 @@ Status Uploads::forget(std::span<const Digest> photos) {
       line.set_removed(true);
       if (Status s = log_.commit({line}); !s.ok()) return s;
     }
-    if (Status s = erase(id, paths); !s.ok()) return s;
+    Status s = erase(id, paths);
+    if (!s.ok() && s.code() != Code::kUnsupported) return s;
+    if (!s.ok()) stays = std::move(s);
   }
   changed_();
-  return {};
+  return stays;
 }
 
 void Uploads::restored() {
@@ -67,10 +71,16 @@ Status Uploads::erase(const Digest& id, std::vector<std::string> paths) {
       if (d.photo == id && damaged.insert(d.path).second) paths.push_back(d.path);
     }
   }
+  Status stays;  // an object, which is the photo's no more
   for (const std::string& path : paths) {
     const bool any = damaged.contains(path) || photo_of_upload_path(path) == id;
     for (const std::string& directory : {config_.state, config_.photos}) {
-      if (Status s = erase_file(id, join(directory, path), any); !s.ok()) return s;
+      Status s = erase_file(id, join(directory, path), any);
+      if (s.code() == Code::kUnsupported && is_object_url(directory)) {
+        stays = std::move(s);
+      } else if (!s.ok()) {
+        return s;
+      }
     }
   }
   {
@@ -82,7 +92,7 @@ Status Uploads::erase(const Digest& id, std::vector<std::string> paths) {
   }
   const std::lock_guard lock(mutex_);
   erased_.insert(id);
-  return {};
+  return stays;
 }
 
 Status Uploads::erase_file(const Digest& id, const std::string& file, bool any_bytes) {

@@ -5,9 +5,8 @@
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/photos/object_url.h"
 #include "ndp/photos/upload_path.h"
-#include "ndp/rados/rados_url.h"
-#include "ndp/s3/s3_settings.h"
 
 namespace ndtrain::ndp {
 
@@ -17,15 +16,8 @@ UploadFiles::UploadFiles(Fs& fs, std::string photos, std::string state)
       state_(std::move(state)),
       room_(DiskBudget::open(fs, state_, 0).or_throw()) {}
 
-std::string UploadFiles::refusal() const {
-  if (!is_rados_url(photos_)) return "";
-  return "the photos of this store are in RADOS (" + photos_ +
-         "), which is only read: upload to another store of the collection, or put an object there";
-}
-
 Result<std::string> UploadFiles::keep(const std::string& path, const std::string& file) {
-  if (const std::string why = refusal(); !why.empty()) return Status(Code::kUnsupported, why);
-  if (is_s3_url(photos_)) {
+  if (is_object_url(photos_)) {
     std::string key = upload_key(path);
     const Status s = put(join(photos_, key), file);
     const bool denied = s.code() == Code::kUnsupported, taken = s.code() == Code::kExists;
@@ -37,7 +29,7 @@ Result<std::string> UploadFiles::keep(const std::string& path, const std::string
     }
     if (s.ok()) return key;
     if (!said)
-      log::warn("uploads stay in {} where their S3 does not take them: {}", state_, s.message());
+      log::warn("uploads stay in {} where {} does not take them: {}", state_, photos_, s.message());
   }
   if (Status s = keep_in_state(path, file); !s.ok()) return s;
   return path;

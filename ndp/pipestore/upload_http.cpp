@@ -113,9 +113,6 @@ HttpResponse show(Uploads& uploads, const Digest& id, const HttpRequest& request
 }
 
 HttpAdmission admit(Uploads& uploads, const HttpRequest& request, int64_t bytes) {
-  if (const std::string why = uploads.refusal(); !why.empty()) {
-    return {.held = nullptr, .refuse = http_error(501, why)};
-  }
   std::shared_ptr<void> held = uploads.admit(bytes);
   if (!held) {
     return {.held = nullptr,
@@ -177,7 +174,11 @@ std::string label_of(const Result<Uploads::Photo>& photo) {
 }
 
 HttpResponse remove(Uploads& uploads, const Digest& id) {
-  if (Status s = uploads.remove(id); !s.ok()) return refused(s);
+  const Status s = uploads.remove(id);
+  if (s.code() == Code::kUnsupported) {
+    return http_error(409, "the photo is deleted here, but its object stays: " + s.message());
+  }
+  if (!s.ok()) return refused(s);
   return {.body = json_text(Json({{"id", to_hex(id)}, {"deleted", true}})) + "\n"};
 }
 

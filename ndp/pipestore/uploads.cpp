@@ -95,8 +95,6 @@ std::vector<std::string> Uploads::tasks() const {
   return tasks;
 }
 
-std::string Uploads::refusal() const { return files_.refusal(); }
-
 std::shared_ptr<void> Uploads::admit(int64_t bytes) {
   {
     const std::lock_guard lock(mutex_);
@@ -282,8 +280,8 @@ Result<std::string> Uploads::crop(const std::string& name, const std::string& fi
 Status Uploads::put_back(const Digest& id, const std::string& file) {
   const Busy alone(*this, id);
   const std::optional<UploadLog::Known> known = log_.find(id);
-  const bool in_s3 = known && known->path == upload_key(known->path);
-  if (!known || known->removed || in_s3 || !is_upload_path(known->path)) {
+  const bool is_object = known && known->path == upload_key(known->path);
+  if (!known || known->removed || is_object || !is_upload_path(known->path)) {
     return {Code::kNotFound, "photo " + to_hex(id) + " is no upload of this store"};
   }
   if (sha256(file) != id) return {Code::kCorrupt, "this file is not photo " + to_hex(id)};

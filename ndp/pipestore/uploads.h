@@ -1,8 +1,8 @@
 // Photos that people upload to a PipeStore: taken, labelled at once by the version in force of each
 // task, looked at, corrected, deleted. What is answered is durable: the photo under uploads/ in the
-// store's state, or in the S3 that its photos are in, named by its SHA-256, and the label in the
-// log. A photo that was found in the photo directory is an upload that stays where it is: first
-// there is a line for it, then its label.
+// store's state, or in the object store that its photos are in, named by its SHA-256, and the label
+// in the log. A photo that was found in the photo directory is an upload that stays where it is:
+// first there is a line for it, then its label.
 //
 // Thread-safe.
 #pragma once
@@ -69,8 +69,6 @@ class Uploads {
   std::shared_ptr<OnlineModel> model(std::string_view task) const { return online_.model(task); }
   std::vector<std::string> tasks() const;  // in which a version labels them, by extractor
 
-  // Why this store takes no uploads; "": it does.
-  std::string refusal() const;
   // A place for one upload of at most so many bytes, held until it is answered; null when all are
   // taken.
   std::shared_ptr<void> admit(int64_t bytes);
@@ -84,7 +82,7 @@ class Uploads {
   };
   // One that is in the trash is restored by it, here at once, elsewhere when the Tuner hears of it.
   // kCorrupt, kUnsupported, kTooLarge: it cannot be read, and is not kept. kExists: it was deleted.
-  // kNoSpace. kUnavailable: the S3 is away, and nothing is kept.
+  // kNoSpace. kUnavailable: the object store is away, and nothing is kept.
   Result<Photo> add(const std::string& file);
 
   // What the model's extractor makes of a photo that is not taken in: its features, as the cache
@@ -104,7 +102,7 @@ class Uploads {
   void restored();
 
   // All of these: kNotFound when there is no such photo here, and but for remove() when it is in
-  // the trash; kUnavailable when that cannot be told, as the S3 is away.
+  // the trash; kUnavailable when that cannot be told, as the object store is away.
   Result<Photo> find(const Digest& id, std::string_view task = kDefaultTask);
   // kIo when no file here has its bytes any more.
   Result<std::string> read(const Digest& id);
@@ -114,9 +112,10 @@ class Uploads {
                        const Preprocess* crop);
   Result<Photo> say(const Digest& id, const std::string& truth,
                     std::string_view task = kDefaultTask);
+  // kUnsupported: the photo is gone, but for an object that this store may not remove.
   Status remove(const Digest& id);
   // Deleted elsewhere: gone from here if they are here, and not taken in again. Once more is
-  // harmless.
+  // harmless. kUnsupported as remove() has it, of some; the others are gone.
   Status forget(std::span<const Digest> photos);
 
   struct Counts {

@@ -2,7 +2,12 @@
 // primary of. The cluster is a fake; bench/cephlab has a real one.
 #include <gmock/gmock.h>
 
+#include <optional>
+
+#include "framework/core/hash.h"
+#include "framework/core/log.h"
 #include "ndp/http/http_client.h"
+#include "ndp/photos/upload_path.h"
 #include "ndp/s3/s3_fs.h"
 #include "tests/rados/fake_pool.h"
 #include "tests/roles/roles_fixture.h"
@@ -109,22 +114,165 @@ TEST_F(RoleRados, WhenAnOsdEndsTheNextPrimarysStoreTakesOverAndTheWeightsAreTheS
   EXPECT_EQ(broken.at("train_photos"), calm.at("train_photos"));
 }
 
-TEST_F(RoleRados, UploadsAreRefusedByTheNameOfWhatDoesNotTakeThem) {
-  const auto fs = fs_of_osd(0);
-  PipeStoreConfig config = config_of("a", *fs);
-  config.http = "127.0.0.1:0";
-  const testing::RunningStore store(config, devices_, *fs);
-  const HttpClient client(store.http());
-  const HttpResponse r =
-      client.post("/photos", real_fs().read(at("photos/c0/0.jpg")).or_throw(), "image/jpeg")
-          .or_throw();
-  EXPECT_EQ(r.status, 501);
-  EXPECT_THAT(r.body, ::testing::HasSubstr(kRadosPhotos));
-  // Once it has read one.
+class RoleRadosUploads : public RoleRados {
+ protected:
+  // Beside OSD `osd`, with a look at all now and then.
+  Beside serve(int osd) {
+    Beside b{.fs = fs_of_osd(osd), .store = nullptr};
+    PipeStoreConfig config = config_of(std::to_string(osd), *b.fs);
+    config.http = "127.0.0.1:0";
+    config.rescan = 0.2;
+    b.store = std::make_unique<testing::RunningStore>(config, devices_, *b.fs);
+    return b;
+  }
+  static std::string drawn(int i) {
+    return encode_jpeg(
+        cli::draw_demo_photo(i % kClasses, cli::Look::kDay, 1000 + static_cast<uint64_t>(i)));
+  }
+  static std::string key_of(const std::string& photo) {
+    return "uploads/" + to_hex(sha256(photo)) + ".jpg";
+  }
+  static std::string page_of(const std::string& photo) {
+    return "/photos/" + to_hex(sha256(photo));
+  }
+  std::string drawn_for(int osd) const {  // the first whose object OSD `osd` is primary of
+    for (int i = 0;; ++i) {
+      if (cluster_.primary_of(key_of(drawn(i))) == osd) return drawn(i);
+    }
+  }
+  std::string name_of_primary(int osd) {
+    const std::lock_guard lock(cluster_.mutex);
+    for (const auto& [name, object] : cluster_.objects) {
+      if (cluster_.primary_of(name) == osd) return name;
+    }
+    return "";
+  }
+  static HttpResponse post(const Beside& to, const std::string& photo) {
+    return HttpClient(to.store->http(), std::chrono::minutes(1))
+        .post("/photos", photo, "image/jpeg")
+        .or_throw();
+  }
+  static int number(const Beside& of, const std::string& metric) {
+    const std::string text = HttpClient(of.store->http()).get("/metrics").or_throw().body;
+    const size_t at = text.find("\n" + metric + " ");
+    return at == std::string::npos ? -1 : std::stoi(text.substr(at + metric.size() + 2));
+  }
+  std::optional<std::string> object(const std::string& name) {
+    const std::lock_guard lock(cluster_.mutex);
+    const auto found = cluster_.objects.find(name);
+    return found == cluster_.objects.end() ? std::nullopt : std::optional(found->second.bytes);
+  }
+  void set_refused(std::optional<Status> refused) {
+    const std::lock_guard lock(cluster_.mutex);
+    cluster_.refused = std::move(refused);
+  }
+  int photos_of(int osd) {
+    const std::lock_guard lock(cluster_.mutex);
+    int n = 0;
+    for (const auto& [name, object] : cluster_.objects) n += cluster_.primary_of(name) == osd;
+    return n;
+  }
+  std::string state_file(int osd, const std::string& photo) const {
+    return at("state-" + std::to_string(osd) + "/" + upload_path(sha256(photo), ".jpg"));
+  }
+};
+
+TEST_F(RoleRadosUploads, LieInThePoolAndThePrimarysStoreListsThem) {
+  const Beside taker = serve(0), primary = serve(1);
+  const std::string photo = drawn_for(1);
+  await([&] { return number(taker, "ndtrain_photos") == photos_of(0); });
+  await([&] { return number(primary, "ndtrain_photos") == photos_of(1); });
+  const HttpResponse taken = post(taker, photo);
+  ASSERT_EQ(taken.status, 202) << taken.body;
+  EXPECT_EQ(object(key_of(photo)), photo);
+  EXPECT_FALSE(real_fs().exists(state_file(0, photo)));
+  EXPECT_EQ(nlohmann::json::parse(taken.body).at("path"), key_of(photo));
+  EXPECT_EQ(post(taker, photo).body, taken.body);
+  const std::string page = page_of(photo);
+  EXPECT_EQ(HttpClient(taker.store->http()).get(page).or_throw().body, photo);
+  await([&] { return HttpClient(primary.store->http()).get(page).or_throw().status == 200; });
+  await([&] { return number(primary, "ndtrain_photos") == photos_of(1); });
+  EXPECT_EQ(number(taker, "ndtrain_photos"), photos_of(0)) << "it is the primary's";
+  EXPECT_EQ(post(primary, photo).status, 202) << "the same bytes are the same photo";
+  EXPECT_EQ(number(taker, "ndtrain_upload_photos"), 1);
+  const std::string metrics = HttpClient(taker.store->http()).get("/metrics").or_throw().body;
+  EXPECT_THAT(metrics, ::testing::HasSubstr("\nndtrain_rados_read_bytes_total{"));
+}
+
+// What is answered lies there; what cannot be put there is told, and kept nowhere.
+TEST_F(RoleRadosUploads, AreTakenWhenTheyLieThereAndNotBefore) {
+  const Beside a = serve(0);
+  const std::string photo = drawn(1);
+  set_refused(Status(Code::kNoSpace, "rados://photos/july/x: the pool is full"));
+  const HttpResponse full = post(a, photo);
+  EXPECT_EQ(full.status, 507);
+  EXPECT_THAT(full.body, ::testing::HasSubstr("the pool is full"));
+  set_refused(Status(Code::kUnavailable, "rados://photos/july/x: timed out"));
+  const HttpResponse away = post(a, photo);
+  EXPECT_EQ(away.status, 503);
+  EXPECT_EQ(away.headers.at("Retry-After"), "5");
+  EXPECT_THAT(away.body, ::testing::HasSubstr("not kept: upload it again"));
+  EXPECT_EQ(object(key_of(photo)), std::nullopt);
+  EXPECT_FALSE(real_fs().exists(state_file(0, photo)));
+  EXPECT_EQ(HttpClient(a.store->http()).get(page_of(photo)).or_throw().status, 404);
+  set_refused(std::nullopt);
+  EXPECT_EQ(post(a, photo).status, 202);
+  EXPECT_EQ(object(key_of(photo)), photo);
+}
+
+TEST_F(RoleRadosUploads, StayInTheStateWhereTheUserMayNotWriteOrAnObjectHasTheirName) {
+  const Beside a = serve(0);
+  set_refused(Status(Code::kUnsupported, "Operation not permitted; its user may not"));
+  EXPECT_EQ(post(a, drawn(1)).status, 202);
+  EXPECT_EQ(real_fs().read(state_file(0, drawn(1))).or_throw(), drawn(1));
+  set_refused(std::nullopt);
+  {
+    const std::lock_guard lock(cluster_.mutex);
+    cluster_.put(key_of(drawn(2)), "somebody's own");
+  }
+  EXPECT_EQ(post(a, drawn(2)).status, 202);
+  EXPECT_EQ(object(key_of(drawn(2))), "somebody's own");
+  for (int i = 1; i <= 2; ++i) {
+    EXPECT_EQ(HttpClient(a.store->http()).get(page_of(drawn(i))).or_throw().body, drawn(i));
+  }
+}
+
+TEST_F(RoleRadosUploads, ADeletedPhotosObjectIsRemovedWhicheverStoreIsAsked) {
+  const testing::RunningTuner t(tuner("tuner"), devices_);
+  const Beside taker = serve(0), primary = serve(1);
+  const std::string photo = drawn_for(1);
+  EXPECT_EQ(post(taker, photo).status, 202);
+  const std::string page = page_of(photo);
+  await([&] { return HttpClient(primary.store->http()).get(page).or_throw().status == 200; });
+  EXPECT_EQ(HttpClient(primary.store->http()).remove(page).or_throw().status, 200);
+  EXPECT_EQ(object(key_of(photo)), std::nullopt);
+  await([&] { return number(taker, "ndtrain_upload_photos") == 0; });  // it has heard
+  EXPECT_EQ(post(taker, photo).status, 410);
+  EXPECT_EQ(object(key_of(photo)), std::nullopt);
+  const std::string name = name_of_primary(0), found = *object(name);
+  await([&] { return HttpClient(taker.store->http()).get(page_of(found))->status == 200; });
+  EXPECT_EQ(HttpClient(taker.store->http()).remove(page_of(found))->status, 200);
+  EXPECT_EQ(object(name), std::nullopt);
+}
+
+TEST_F(RoleRadosUploads, AnObjectThatMayNotBeRemovedIsToldAndUsedForNothing) {
+  log::to_file(at("log.txt"));
+  const testing::RunningTuner t(tuner("tuner"), devices_);
+  const Beside taker = serve(0), primary = serve(1);
+  const std::string photo = drawn_for(1), page = page_of(photo);
+  EXPECT_EQ(post(taker, photo).status, 202);
+  await([&] { return HttpClient(primary.store->http()).get(page).or_throw().status == 200; });
+  set_refused(Status(Code::kUnsupported, "Operation not permitted; its user may not"));
+  const HttpResponse stays = HttpClient(taker.store->http()).remove(page).or_throw();
+  EXPECT_EQ(stays.status, 409);
+  EXPECT_THAT(stays.body, ::testing::HasSubstr("its object stays: Operation not permitted"));
   await([&] {
-    return client.get("/metrics").or_throw().body.find("ndtrain_rados_read_bytes_total{") !=
-           std::string::npos;
+    return real_fs().read(at("log.txt")).or_throw().find("stay, unused") != std::string::npos;
   });
+  log::to_file("");
+  await([&] { return post(primary, photo).status == 410; });
+  EXPECT_EQ(number(primary, "ndtrain_session_up"), 1);
+  EXPECT_EQ(object(key_of(photo)), photo);
 }
 
 }  // namespace

@@ -15,10 +15,13 @@
 
 namespace ndtrain::ndp {
 
+inline constexpr int64_t kObjectSecond = 1'000'000'000;
+
 struct ObjectFacts {
   int64_t size = 0;
-  int64_t mtime_ns = 0;  // whole seconds: librados tells no more
+  int64_t mtime_ns = 0;  // whole seconds, of kObjectSecond: librados tells no more
   uint64_t version = 0;  // another one after each time that the object was written
+  uint64_t content = 0;  // the version that its bytes are of (content_mark.h)
 };
 
 struct ObjectBytes {
@@ -28,6 +31,18 @@ struct ObjectBytes {
 
 using ObjectAttributes = std::map<std::string, std::string>;  // its xattrs
 
+struct ObjectDescription {
+  ObjectFacts object;
+  ObjectAttributes attributes;
+};
+
+// Attributes for an object that is of this version.
+struct NewAttributes {
+  std::string name;
+  ObjectFacts object;
+  ObjectAttributes attributes;
+};
+
 class ObjectPool {
  public:
   virtual ~ObjectPool() = default;
@@ -35,7 +50,7 @@ class ObjectPool {
   // The objects of one group of `groups`. Those with a locator of their own are left out.
   virtual Result<std::vector<std::string>> list(uint32_t group, uint32_t groups) = 0;
   // Of each, in order.
-  virtual std::vector<Result<ObjectFacts>> stat(std::span<const std::string> names) = 0;
+  virtual std::vector<Result<ObjectDescription>> describe(std::span<const std::string> names) = 0;
   // What there is from `offset`, at most `size` bytes. With a version other than 0, kIo where the
   // object is of another.
   virtual Result<ObjectBytes> read(const std::string& name, int64_t offset, int64_t size,
@@ -46,6 +61,9 @@ class ObjectPool {
   virtual Status add(const std::string& name, std::string_view bytes,
                      const ObjectAttributes& attributes) = 0;
   virtual Status remove(const std::string& name) = 0;  // kNotFound; kUnsupported as add()
+  // Of each, in order. The object's time stays what it was, in whole seconds; its version does not.
+  // kExists: it is of another version by now.
+  virtual std::vector<Status> set_attributes(std::span<const NewAttributes> all) = 0;
 };
 
 using OpenObjectPool = std::function<Result<std::unique_ptr<ObjectPool>>(

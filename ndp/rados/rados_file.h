@@ -9,7 +9,7 @@
 
 namespace ndtrain::ndp {
 
-// All of it is of the version that is there now; kIo where it is overwritten meanwhile.
+// All of it has the bytes that are there now; kIo where they are overwritten meanwhile.
 Result<std::unique_ptr<File>> read_rados_file(std::shared_ptr<RadosView> view, std::string path,
                                               std::string name);
 

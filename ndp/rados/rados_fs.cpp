@@ -19,6 +19,17 @@ Status not_written(const std::string& path) {
           printable(path, 1024) + ": this is not done to RADOS; name a directory of this machine"};
 }
 
+bool is_same_file(const FileInfo& a, const FileInfo& b) {
+  return a.size == b.size && a.mtime_ns == b.mtime_ns && a.inode == b.inode;
+}
+
+bool has_all(const ObjectAttributes& there, const ObjectAttributes& some) {
+  return std::ranges::all_of(some, [&](const auto& attribute) {
+    const auto at = there.find(attribute.first);
+    return at != there.end() && at->second == attribute.second;
+  });
+}
+
 // Of `names`, which are below the directory `root`: all directories that they are in, but this.
 std::set<std::string> directories_of(const std::string& root,
                                      const std::vector<std::string>& names) {
@@ -34,7 +45,7 @@ std::set<std::string> directories_of(const std::string& root,
 FileInfo file_of_object(const std::string& path, const ObjectFacts& o) {
   return {.size = o.size,
           .mtime_ns = o.mtime_ns,
-          .inode = rados_inode(path + " " + std::to_string(o.version))};
+          .inode = rados_inode(path + " " + std::to_string(o.content))};
 }
 
 class LinkedRadosFs final : public RadosFs {
@@ -68,6 +79,7 @@ class LinkedRadosFs final : public RadosFs {
   Result<bool> look(const std::string& path) override;
   uint64_t gained(const std::string& path) override;
   std::vector<RadosReads> reads() override;
+  std::vector<Status> set_attributes(std::span<const FileAttributes> files) override;
 
  private:
   using Names = std::vector<std::string>;
@@ -78,6 +90,8 @@ class LinkedRadosFs final : public RadosFs {
   }
   Result<std::unique_ptr<File>> create(const std::string& path);
   Status remove_object(const std::string& path);
+  static void set_in_namespace(RadosView& view, std::span<const FileAttributes> files,
+                               std::span<const size_t> places, std::vector<Status>& said);
   Result<std::shared_ptr<RadosView>> view_of(const RadosPlace& place);
   std::optional<Result<FileInfo>> take_info(const std::string& path);
   std::optional<Names> take_names(const std::string& directory);
@@ -258,6 +272,42 @@ Result<LinkedRadosFs::Names> LinkedRadosFs::list_all_below(const RadosPlace& pla
     }
   }
   return names;
+}
+
+std::vector<Status> LinkedRadosFs::set_attributes(std::span<const FileAttributes> files) {
+  std::vector<Status> said(files.size());
+  std::map<std::shared_ptr<RadosView>, std::vector<size_t>> of_view;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Result<RadosPlace> place = rados_place(files[i].path);
+    const auto view = place.ok() ? view_of(*place) : place.status();
+    if (view.ok()) of_view[*view].push_back(i);
+    said[i] = view.status();
+  }
+  for (const auto& [view, places] : of_view) set_in_namespace(*view, files, places, said);
+  return said;
+}
+
+// Those that are not there already, on objects that are still what the files say.
+void LinkedRadosFs::set_in_namespace(RadosView& view, std::span<const FileAttributes> files,
+                                     std::span<const size_t> places, std::vector<Status>& said) {
+  std::vector<std::string> names;
+  for (const size_t i : places) names.push_back(rados_place(files[i].path).or_throw().name);
+  const std::vector<Result<ObjectDescription>> now = view.describe(names);
+  std::vector<NewAttributes> lacking;
+  std::vector<size_t> of_lacking;
+  for (size_t n = 0; n < places.size(); ++n) {
+    const FileAttributes& file = files[places[n]];
+    said[places[n]] = now[n].status();
+    if (!now[n].ok()) continue;
+    if (!is_same_file(file_of_object(file.path, now[n]->object), file.info)) {
+      said[places[n]] = Status(Code::kExists, printable(file.path, 1024) + ": it was written anew");
+    } else if (!has_all(now[n]->attributes, file.attributes)) {
+      lacking.push_back({names[n], now[n]->object, file.attributes});
+      of_lacking.push_back(places[n]);
+    }
+  }
+  const std::vector<Status> done = view.set_attributes(std::move(lacking));
+  for (size_t n = 0; n < done.size(); ++n) said[of_lacking[n]] = done[n];
 }
 
 Result<bool> LinkedRadosFs::look(const std::string& path) {

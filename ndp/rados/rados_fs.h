@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,13 @@ struct RadosReads {
   uint64_t objects = 0, bytes = 0;
 };
 
+// Attributes for an object that is as info() said.
+struct FileAttributes {
+  std::string path;
+  FileInfo info;
+  ObjectAttributes attributes;
+};
+
 class RadosFs : public Fs {
  public:
   // Looks whether the cluster has another map by now than is known of the pool of `path`, and
@@ -50,6 +58,10 @@ class RadosFs : public Fs {
   // the last listing.
   virtual uint64_t gained(const std::string& path) = 0;
   virtual std::vector<RadosReads> reads() = 0;
+  // Of each, in order; what info() says of the objects stays as it is. Once more is harmless.
+  // kExists: the object was written meanwhile; kUnavailable also for one that was written just now,
+  // and takes none yet.
+  virtual std::vector<Status> set_attributes(std::span<const FileAttributes> files) = 0;
 };
 
 std::unique_ptr<RadosFs> with_rados(std::unique_ptr<Fs> others, Clock& clock, RadosScope scope,

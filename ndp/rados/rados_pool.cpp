@@ -1,13 +1,11 @@
 // By librados's C interface; what it computes of the OSD map it keeps to itself (osd_map.h).
 #include <fmt/format.h>
-#include <rados/librados.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -16,17 +14,14 @@
 #include "framework/core/text.h"
 #include "ndp/rados/object_pool.h"
 #include "ndp/rados/placement_groups.h"
+#include "ndp/rados/rados_operation.h"
 #include "ndp/rados/rados_url.h"
 
 namespace ndtrain::ndp {
 namespace {
 
-constexpr int kReadFlags = LIBRADOS_OPERATION_LOCALIZE_READS;
-// Without it librados waits until a full pool has room again.
-constexpr int kWriteFlags = LIBRADOS_OPERATION_FULL_TRY;
 constexpr size_t kListedAtOnce = 1024;
-constexpr size_t kStatsAtOnce = 64;
-constexpr int64_t kNanoseconds = 1'000'000'000;
+constexpr size_t kOperationsAtOnce = 64;
 
 // Without these librados waits for ever.
 constexpr std::array<std::array<const char*, 3>, 3> kTimeouts = {{
@@ -35,112 +30,28 @@ constexpr std::array<std::array<const char*, 3>, 3> kTimeouts = {{
     {"rados_osd_op_timeout", "0", "30"},
 }};
 
-Status rados_failure(const std::string& what, int error) {
-  const int e = -error;
-  const std::string text = what + ": " + std::strerror(e);
-  switch (e) {
-    case ENOENT:
-      return {Code::kNotFound, text};
-    case EEXIST:
-      return {Code::kExists, text};
-    case ENOSPC:
-      return {Code::kNoSpace, text + "; the pool is full: add OSDs, or remove objects"};
-    case EDQUOT:
-      return {Code::kNoSpace, text + "; the pool's quota is used up: see ceph osd pool set-quota"};
-    case EFBIG:
-    case EMSGSIZE:
-      return {Code::kTooLarge, text + "; OSDs take no object of this size (osd_max_write_size)"};
-    case ETIMEDOUT:
-    case ENOTCONN:
-    case ECONNREFUSED:
-    case ECONNRESET:
-    case EHOSTUNREACH:
-    case ENETUNREACH:
-    case ESHUTDOWN:  // the cluster does not talk to this client any more
-    case EAGAIN:
-      return {Code::kUnavailable, text};
-    case EPERM:
-    case EACCES:
-    case EROFS:
-      return {Code::kUnsupported, text + "; its user may not: see ceph auth get"};
-    default:
-      return {Code::kIo, text};
-  }
-}
-
 struct FreedByLibrados {
   void operator()(char* bytes) const { rados_buffer_free(bytes); }
 };
 using Answer = std::unique_ptr<char, FreedByLibrados>;
 
-// A read of one object under way. It stays where it is until it has ended.
-class ReadOperation {
- public:
-  ReadOperation() : op_(rados_create_read_op()) {}
-  ~ReadOperation() {
-    if (begun_) rados_aio_wait_for_complete(completion_);
-    if (completion_) rados_aio_release(completion_);
-    rados_release_read_op(op_);
-  }
-  ReadOperation(const ReadOperation&) = delete;
-  ReadOperation& operator=(const ReadOperation&) = delete;
+// Of what an operation asserted.
+bool is_other_version(int error) { return error == -ERANGE || error == -EOVERFLOW; }
 
-  void assert_version(uint64_t version) { rados_read_op_assert_version(op_, version); }
-  void stat() { rados_read_op_stat(op_, &size_, &mtime_, nullptr); }
-  void read(int64_t offset, size_t size) {
-    buffer_ = std::make_unique_for_overwrite<char[]>(size);
-    rados_read_op_read(op_, static_cast<uint64_t>(offset), size, buffer_.get(), &read_, nullptr);
-  }
-  int begin(rados_ioctx_t io, const std::string& name) {
-    if (const int e = rados_aio_create_completion2(nullptr, nullptr, &completion_); e < 0) return e;
-    const int e = rados_aio_read_op_operate(op_, io, completion_, name.c_str(), kReadFlags);
-    begun_ = e >= 0;
-    return e;
-  }
-  int end() {
-    rados_aio_wait_for_complete(completion_);
-    return rados_aio_get_return_value(completion_);
-  }
-  ObjectFacts facts() const {
-    return {.size = static_cast<int64_t>(size_),
-            .mtime_ns = static_cast<int64_t>(mtime_) * kNanoseconds,
-            .version = rados_aio_get_version(completion_)};
-  }
-  std::string bytes() const { return {buffer_.get(), read_}; }
-
- private:
-  const rados_read_op_t op_;
-  rados_completion_t completion_ = nullptr;
-  bool begun_ = false;
-  uint64_t size_ = 0;
-  time_t mtime_ = 0;
-  size_t read_ = 0;
-  std::unique_ptr<char[]> buffer_;
-};
-
-// Writes to one object that are done together or not at all.
-class WriteOperation {
- public:
-  WriteOperation() : op_(rados_create_write_op()) {}
-  ~WriteOperation() { rados_release_write_op(op_); }
-  WriteOperation(const WriteOperation&) = delete;
-  WriteOperation& operator=(const WriteOperation&) = delete;
-
-  void create() { rados_write_op_create(op_, LIBRADOS_CREATE_EXCLUSIVE, nullptr); }
-  void write(std::string_view bytes) { rados_write_op_write_full(op_, bytes.data(), bytes.size()); }
-  void set(const ObjectAttributes& attributes) {
-    for (const auto& [name, value] : attributes) {
-      rados_write_op_setxattr(op_, name.c_str(), value.data(), value.size());
+// Operations on `n` objects: begin(operation, i) makes one of each, end(operation, i, result) is
+// called in order.
+template <typename Operation, typename Begin, typename End>
+void several_at_once(size_t n, Begin begin, End end) {
+  std::deque<Operation> under_way;
+  for (size_t i = 0, begun = 0; i < n; ++i) {
+    for (; begun < n && under_way.size() < kOperationsAtOnce; ++begun) {
+      begin(under_way.emplace_back(), begun);
     }
+    const int result = under_way.front().end();
+    end(under_way.front(), i, result);
+    under_way.pop_front();
   }
-  void remove() { rados_write_op_remove(op_); }
-  int operate(rados_ioctx_t io, const std::string& name) {
-    return rados_write_op_operate2(op_, io, name.c_str(), nullptr, kWriteFlags);
-  }
-
- private:
-  const rados_write_op_t op_;
-};
+}
 
 class LibradosPool final : public ObjectPool {
  public:
@@ -154,12 +65,13 @@ class LibradosPool final : public ObjectPool {
   Status connect();
   Result<std::string> command(const std::string& json) override;
   Result<std::vector<std::string>> list(uint32_t group, uint32_t groups) override;
-  std::vector<Result<ObjectFacts>> stat(std::span<const std::string> names) override;
+  std::vector<Result<ObjectDescription>> describe(std::span<const std::string> names) override;
   Result<ObjectBytes> read(const std::string& name, int64_t offset, int64_t size,
                            uint64_t version) override;
   Status add(const std::string& name, std::string_view bytes,
              const ObjectAttributes& attributes) override;
   Status remove(const std::string& name) override;
+  std::vector<Status> set_attributes(std::span<const NewAttributes> all) override;
 
  private:
   std::string url(const std::string& name) const {
@@ -278,26 +190,22 @@ void LibradosPool::take(const rados_object_list_item& item, std::vector<std::str
   log::warn("{}: objects with a locator, or with a NUL in their names, are left out", url(name));
 }
 
-std::vector<Result<ObjectFacts>> LibradosPool::stat(std::span<const std::string> names) {
-  std::vector<Result<ObjectFacts>> all;
+std::vector<Result<ObjectDescription>> LibradosPool::describe(std::span<const std::string> names) {
+  std::vector<Result<ObjectDescription>> all;
   all.reserve(names.size());
-  std::deque<std::pair<ReadOperation, int>> under_way;
-  const auto begin = [&](const std::string& name) {
-    auto& [op, error] = under_way.emplace_back();
-    op.stat();
-    error = op.begin(io_, name);
-  };
-  for (size_t i = 0, begun = 0; i < names.size(); ++i) {
-    while (begun < names.size() && under_way.size() < kStatsAtOnce) begin(names[begun++]);
-    auto& [op, error] = under_way.front();
-    const int e = error < 0 ? error : op.end();
-    if (e < 0) {
-      all.emplace_back(rados_failure(url(names[i]), e));
-    } else {
-      all.emplace_back(op.facts());
-    }
-    under_way.pop_front();
-  }
+  several_at_once<ReadOperation>(
+      names.size(),
+      [&](ReadOperation& op, size_t i) {
+        op.describe();
+        (void)op.begin(io_, names[i]);
+      },
+      [&](const ReadOperation& op, size_t i, int e) {
+        if (e < 0) {
+          all.emplace_back(rados_failure(url(names[i]), e));
+        } else {
+          all.emplace_back(op.description());
+        }
+      });
   return all;
 }
 
@@ -305,15 +213,15 @@ Result<ObjectBytes> LibradosPool::read(const std::string& name, int64_t offset, 
                                        uint64_t version) {
   ReadOperation op;
   if (version > 0) op.assert_version(version);
-  op.stat();
+  op.describe();
   op.read(offset, static_cast<size_t>(size));
-  int e = op.begin(io_, name);
-  if (e >= 0) e = op.end();
-  if (e == -ERANGE || e == -EOVERFLOW) {
+  (void)op.begin(io_, name);
+  const int e = op.end();
+  if (is_other_version(e)) {
     return Status(Code::kIo, url(name) + ": it was overwritten while it was read");
   }
   if (e < 0) return rados_failure(url(name), e);
-  return ObjectBytes{op.facts(), op.bytes()};
+  return ObjectBytes{op.description().object, op.bytes()};
 }
 
 Status LibradosPool::add(const std::string& name, std::string_view bytes,
@@ -322,7 +230,8 @@ Status LibradosPool::add(const std::string& name, std::string_view bytes,
   op.create();
   op.write(bytes);
   op.set(attributes);
-  const int e = op.operate(io_, name);
+  (void)op.begin(io_, name);
+  const int e = op.end();
   if (e == -ENOENT) return {Code::kUnavailable, url(name) + ": there is no such pool any more"};
   return e < 0 ? rados_failure(url(name), e) : Status();
 }
@@ -330,8 +239,31 @@ Status LibradosPool::add(const std::string& name, std::string_view bytes,
 Status LibradosPool::remove(const std::string& name) {
   WriteOperation op;
   op.remove();
-  const int e = op.operate(io_, name);
+  (void)op.begin(io_, name);
+  const int e = op.end();
   return e < 0 ? rados_failure(url(name), e) : Status();
+}
+
+std::vector<Status> LibradosPool::set_attributes(std::span<const NewAttributes> all) {
+  std::vector<Status> said;
+  said.reserve(all.size());
+  several_at_once<WriteOperation>(
+      all.size(),
+      [&](WriteOperation& op, size_t i) {
+        auto time = static_cast<time_t>(all[i].object.mtime_ns / kObjectSecond);
+        op.assert_version(all[i].object.version);
+        op.set(all[i].attributes);
+        (void)op.begin(io_, all[i].name, &time);
+      },
+      [&](const WriteOperation&, size_t i, int e) {
+        const std::string what = url(all[i].name);
+        if (is_other_version(e)) {
+          said.emplace_back(Code::kExists, what + ": it was written meanwhile");
+        } else {
+          said.push_back(e < 0 ? rados_failure(what, e) : Status());
+        }
+      });
+  return said;
 }
 
 }  // namespace

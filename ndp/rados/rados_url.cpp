@@ -10,15 +10,15 @@ namespace {
 
 constexpr std::string_view kRadosScheme = "rados://";
 
-struct Part {
+struct UrlPart {
   std::string text;
   bool ended = false;  // by a slash
 };
 
 // Up to the next slash, which is taken too.
-Part take_part(std::string_view& rest) {
+UrlPart take_part(std::string_view& rest) {
   const size_t slash = rest.find('/');
-  Part part{std::string(rest.substr(0, slash)), slash != std::string_view::npos};
+  UrlPart part{std::string(rest.substr(0, slash)), slash != std::string_view::npos};
   rest.remove_prefix(part.ended ? slash + 1 : rest.size());
   return part;
 }
@@ -30,7 +30,7 @@ bool is_rados_url(std::string_view path) { return path.starts_with(kRadosScheme)
 Result<RadosPlace> rados_place(std::string_view url) {
   if (!is_rados_url(url)) return Status(Code::kUnsupported, printable(url, 1024) + ": no rados://");
   std::string_view rest = url.substr(kRadosScheme.size());
-  const Part pool = take_part(rest), nspace = take_part(rest);
+  const UrlPart pool = take_part(rest), nspace = take_part(rest);
   if (pool.text.empty() || (nspace.text.empty() && !nspace.ended)) {
     return Status(Code::kUnsupported,
                   printable(url, 1024) +

@@ -1,16 +1,19 @@
 #include "ndp/rados/rados_view.h"
 
+#include <algorithm>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
 #include "framework/core/hash.h"
 #include "framework/core/text.h"
+#include "ndp/rados/content_mark.h"
 #include "ndp/rados/placement_groups.h"
 
 namespace ndtrain::ndp {
 namespace {
 
+constexpr size_t kDescribedAtOnce = 1024;
 constexpr const char* kDigestAttribute = "ndtrain.sha256";  // of objects that add() made
 
 Status no_osd_here(const std::set<std::string>& addresses) {
@@ -84,6 +87,35 @@ Result<std::vector<std::string>> RadosView::list() {
   listed_ = std::move(listed);
   gained_ = gained;
   return names;
+}
+
+// Of many, without what their attributes take.
+std::vector<Result<ObjectFacts>> RadosView::stat(std::span<const std::string> names) {
+  std::vector<Result<ObjectFacts>> all;
+  all.reserve(names.size());
+  while (!names.empty()) {
+    const auto some = names.first(std::min(kDescribedAtOnce, names.size()));
+    for (const Result<ObjectDescription>& d : pool_->describe(some)) {
+      all.push_back(d.ok() ? Result<ObjectFacts>(d->object) : d.status());
+    }
+    names = names.subspan(some.size());
+  }
+  return all;
+}
+
+std::vector<Status> RadosView::set_attributes(std::vector<NewAttributes> all) {
+  std::vector<Status> said(all.size(), Status(Code::kUnavailable, "it was written just now"));
+  std::vector<NewAttributes> settled;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!is_settled(all[i].object, clock_.unix_seconds())) continue;
+    all[i].attributes[kContentMark] = content_mark(all[i].object);
+    settled.push_back(std::move(all[i]));
+    places.push_back(i);
+  }
+  const std::vector<Status> done = pool_->set_attributes(settled);
+  for (size_t i = 0; i < done.size(); ++i) said[places[i]] = done[i];
+  return said;
 }
 
 Result<bool> RadosView::holds(const std::string& name, std::string_view bytes) {

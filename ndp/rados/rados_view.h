@@ -30,9 +30,13 @@ class RadosView {
   void add_reads(std::vector<RadosReads>& to) const;
 
   Result<std::vector<std::string>> list();
-  std::vector<Result<ObjectFacts>> stat(std::span<const std::string> names) {
-    return pool_->stat(names);
+  std::vector<Result<ObjectFacts>> stat(std::span<const std::string> names);
+  std::vector<Result<ObjectDescription>> describe(std::span<const std::string> names) {
+    return pool_->describe(names);
   }
+  // Which leave what the objects' files say as it is. kUnavailable also for one that was written
+  // just now (is_settled()).
+  std::vector<Status> set_attributes(std::vector<NewAttributes> all);
   // Where the same bytes are there already, it is as good: an attempt whose answer was lost may be
   // repeated. kExists: others are.
   Status add(const std::string& name, std::string_view bytes);

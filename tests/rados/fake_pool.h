@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "ndp/rados/content_mark.h"
 #include "ndp/rados/object_pool.h"
 #include "ndp/rados/placement_groups.h"
 
@@ -24,6 +25,7 @@ class FakeCluster {
     std::string bytes;
     uint64_t version = 0;
     ndp::ObjectAttributes attributes = {};
+    int64_t seconds = 1'500'000'000;
   };
 
   FakeCluster() {
@@ -93,9 +95,10 @@ class FakePool final : public ndp::ObjectPool {
     }
     return names;
   }
-  std::vector<Result<ndp::ObjectFacts>> stat(std::span<const std::string> names) override {
+  std::vector<Result<ndp::ObjectDescription>> describe(
+      std::span<const std::string> names) override {
     const std::lock_guard lock(cluster_.mutex);
-    std::vector<Result<ndp::ObjectFacts>> all;
+    std::vector<Result<ndp::ObjectDescription>> all;
     for (const std::string& name : names) {
       const auto o = cluster_.objects.find(name);
       if (cluster_.away) {
@@ -103,7 +106,7 @@ class FakePool final : public ndp::ObjectPool {
       } else if (o == cluster_.objects.end()) {
         all.emplace_back(Status(Code::kNotFound, name + ": none"));
       } else {
-        all.emplace_back(facts(o->second));
+        all.emplace_back(ndp::ObjectDescription{facts(o->second), o->second.attributes});
       }
     }
     return all;
@@ -140,6 +143,24 @@ class FakePool final : public ndp::ObjectPool {
     return written();
   }
 
+  std::vector<Status> set_attributes(std::span<const ndp::NewAttributes> all) override {
+    const std::lock_guard lock(cluster_.mutex);
+    std::vector<Status> said;
+    for (const ndp::NewAttributes& some : all) {
+      said.push_back(writable());
+      const auto o = cluster_.objects.find(some.name);
+      if (!said.back().ok()) continue;
+      if (o == cluster_.objects.end() || o->second.version != some.object.version) {
+        said.back() = Status(Code::kExists, some.name + ": another version");
+        continue;
+      }
+      for (const auto& [name, value] : some.attributes) o->second.attributes[name] = value;
+      o->second.version = ++cluster_.writes;
+      said.back() = written();
+    }
+    return said;
+  }
+
  private:
   Status writable() const {
     if (cluster_.away) return *cluster_.away;
@@ -149,9 +170,11 @@ class FakePool final : public ndp::ObjectPool {
     return cluster_.answers_lost ? Status(Code::kUnavailable, "timed out") : Status();
   }
   static ndp::ObjectFacts facts(const FakeCluster::Object& o) {
-    return {.size = static_cast<int64_t>(o.bytes.size()),
-            .mtime_ns = 1'500'000'000'000'000'000,
-            .version = o.version};
+    ndp::ObjectFacts facts{.size = static_cast<int64_t>(o.bytes.size()),
+                           .mtime_ns = o.seconds * 1'000'000'000,
+                           .version = o.version};
+    facts.content = ndp::content_version(facts, o.attributes);
+    return facts;
   }
   std::string dump() const {
     nlohmann::json osds = nlohmann::json::array();

@@ -146,6 +146,37 @@ TEST_F(RadosFsTest, ALargeObjectIsReadInPartsOfOneVersion) {
   EXPECT_EQ(file->read_at(static_cast<int64_t>(large.size()) - 10, end).status().code(), Code::kIo);
 }
 
+// Which make a new version of it, with the same bytes.
+TEST_F(RadosFsTest, AttributesThatAreWrittenMeanwhileDisturbNoReader) {
+  const auto all = fs({});
+  std::string large(size_t{20} << 20, 'x');
+  large.back() = 'y';
+  cluster_.put("large.jpg", large);
+  const std::string path = "rados://photos/july/large.jpg";
+  const FileInfo before = all->info(path).or_throw();
+  const auto file = all->open(path, Fs::Mode::kRead).or_throw();
+  const auto set = [&](const char* value) {
+    return all->set_attributes(std::vector<FileAttributes>{{path, before, {{"a", value}}}})[0];
+  };
+  set("1").or_throw();
+  const uint64_t version = cluster_.objects.at("large.jpg").version;
+  set("1").or_throw();
+  EXPECT_EQ(cluster_.objects.at("large.jpg").version, version) << "it is there";
+  std::vector<std::byte> end(10);
+  EXPECT_EQ(file->read_at(static_cast<int64_t>(large.size()) - 10, end).or_throw(), 10U);
+  EXPECT_EQ(end.back(), std::byte{'y'});
+  set("2").or_throw();
+  EXPECT_EQ(file->read_at(static_cast<int64_t>(large.size()) - 10, end).or_throw(), 10U);
+  const FileInfo after = all->info(path).or_throw();
+  EXPECT_EQ(after.inode, before.inode);
+  EXPECT_EQ(after.mtime_ns, before.mtime_ns);
+  cluster_.put("large.jpg", large);
+  ++cluster_.objects.at("large.jpg").seconds;
+  EXPECT_EQ(file->read_at(static_cast<int64_t>(large.size()) - 10, end).status().code(), Code::kIo);
+  EXPECT_NE(all->info(path).or_throw().inode, before.inode);
+  EXPECT_EQ(set("3").code(), Code::kExists);
+}
+
 TEST_F(RadosFsTest, ObjectsAreMadeAtOnceAndRemovedAndNothingElseIsWritten) {
   const auto all = fs({});
   cluster_.put("a.jpg", "a");

@@ -139,7 +139,8 @@ HostedStore::HostedStore(const PipeStoreConfig& config, Shared shared)
     if (v.version > 0) put_in_force(task);
   }
   if (config.watch) follow(config);
-  scrubbing_ = std::make_unique<ScrubThread>(*scrub_, shared_.clock);
+  scrubbing_ = std::make_unique<StepThread>(
+      "scrub", [this] { return scrub_->step(); }, shared_.clock);
 }
 
 HostedStore::~HostedStore() {

@@ -19,6 +19,7 @@
 #include "ndp/pipestore/service.h"
 #include "ndp/pipestore/shared_models.h"
 #include "ndp/pipestore/similar_photos.h"
+#include "ndp/pipestore/step_thread.h"
 
 namespace ndtrain::ndp {
 
@@ -85,7 +86,7 @@ class HostedStore {
   std::atomic<bool> ending_ = false;
   std::unique_ptr<FolderFollower> follower_;
   std::unique_ptr<FolderThread> folder_;
-  std::unique_ptr<ScrubThread> scrubbing_;
+  std::unique_ptr<StepThread> scrubbing_;
 };
 
 }  // namespace ndtrain::ndp

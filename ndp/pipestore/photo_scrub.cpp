@@ -1,8 +1,6 @@
 #include "ndp/pipestore/photo_scrub.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <stop_token>
 
 #include "framework/core/checksummed_json.h"
 #include "framework/core/file_digest.h"
@@ -24,7 +22,6 @@ constexpr PhotoScrub::Time kBetweenSaves = std::chrono::seconds(60);
 constexpr PhotoScrub::Time kBetweenCounts = std::chrono::seconds(10);
 constexpr PhotoScrub::Time kNothingToDo = std::chrono::seconds(60);
 constexpr PhotoScrub::Time kCatchUp = std::chrono::seconds(60);  // what a busy time may owe
-constexpr std::chrono::milliseconds kGlance{500};
 
 }  // namespace
 
@@ -264,24 +261,5 @@ void PhotoScrub::count_damaged() {
   counts_.damaged = static_cast<int64_t>(all.size());
   damaged_uploads_ = std::move(uploads);
 }
-
-ScrubThread::ScrubThread(PhotoScrub& scrub, Clock& clock)
-    : thread_([&scrub, &clock](const std::stop_token& stop) {
-        std::mutex mutex;
-        std::condition_variable_any woken;
-        std::string failed;
-        while (!stop.stop_requested()) {
-          PhotoScrub::Time wait = kGlance;
-          try {
-            wait = std::clamp<PhotoScrub::Time>(scrub.step() - clock.monotonic(),
-                                                PhotoScrub::Time(0), kGlance);
-            failed.clear();
-          } catch (const std::exception& e) {
-            if (std::exchange(failed, e.what()) != e.what()) log::warn("scrub: {}", e.what());
-          }
-          std::unique_lock lock(mutex);
-          woken.wait_for(lock, stop, wait, [] { return false; });
-        }
-      }) {}
 
 }  // namespace ndtrain::ndp

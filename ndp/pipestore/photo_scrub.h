@@ -17,7 +17,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "framework/core/clock.h"
@@ -97,15 +96,6 @@ class PhotoScrub {
   std::deque<std::string> suspects_;
   Counts counts_;
   std::vector<Digest> damaged_uploads_;
-};
-
-// Steps of a scrub, until it is destroyed, which waits for the one in progress.
-class ScrubThread {
- public:
-  explicit ScrubThread(PhotoScrub& scrub, Clock& clock);
-
- private:
-  std::jthread thread_;
 };
 
 }  // namespace ndtrain::ndp

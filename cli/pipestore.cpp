@@ -29,6 +29,9 @@ void declare_rados(ArgsSpec& args) {
             "of photos in RADOS those are here whose acting primary is one of these OSDs, as 0,1 "
             "(default: the OSDs at addresses of this host)",
             "IDS");
+  args.flag("rados-labels",
+            "labels by the version in force are written on the objects of photos in RADOS, as "
+            "xattrs ndtrain.label and ndtrain.label.TASK, for other clients of Ceph");
 }
 
 void declare_store(ArgsSpec& args) {
@@ -122,11 +125,11 @@ RadosScope rados_scope(const Args& args) {
 }
 
 // Of a directory or of S3 the flag would say nothing, without a word.
-void demand_rados(const PipeStoreConfig& config) {
+void demand_rados(const PipeStoreConfig& config, const char* flag) {
   const bool several = std::ranges::any_of(
       config.several, [](const HostedPhotos& p) { return is_rados_url(p.directory); });
   if (several || is_rados_url(config.photos)) return;
-  throw UsageError("--rados-osds: no --photos is in RADOS, rados://POOL/NAMESPACE");
+  throw UsageError(std::string("--") + flag + ": no --photos is in RADOS, rados://POOL/NAMESPACE");
 }
 
 void read_uploads(const Args& args, UploadConfig& config) {
@@ -172,7 +175,9 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   const auto fs = photo_fs(context, rados_scope(args));
   config.rados = fs.get();
   read_photos(*fs, args, config);
-  if (args.given("rados-osds")) demand_rados(config);
+  config.rados_labels = args.on("rados-labels");
+  if (args.given("rados-osds")) demand_rados(config, "rados-osds");
+  if (config.rados_labels) demand_rados(config, "rados-labels");
   config.http = args.text("http");
   config.drain = drain_of(args);
   config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));

@@ -48,6 +48,7 @@ struct PipeStoreConfig {
   bool one_collection = false;
   // The Fs that was given, where it reads RADOS, of which stores have what is their host's.
   RadosFs* rados = nullptr;
+  bool rados_labels = false;    // labels are written on objects of RADOS (object_labels.h)
   std::string labels = "none";  // see PhotoRowConfig
   int64_t cache_bytes = 0;      // of features and crops, of each store; 0: a tenth of the volume
   bool compress_crops = false;

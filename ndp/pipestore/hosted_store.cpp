@@ -124,12 +124,20 @@ HostedStore::HostedStore(const PipeStoreConfig& config, Shared shared)
           .put_back = [this](const Digest& photo,
                              const std::string& file) { return uploads_->put_back(photo, file); }},
       fs, shared_.clock, open_catalogue(fs, state_.file("cache"), config.photos));
+  if (rados_ && config.rados_labels) {
+    object_labels_ = std::make_unique<ObjectLabels>(
+        ObjectLabels::Setting{
+            .photos = config.photos, .rados = *rados_, .log = *log_, .clock = shared_.clock},
+        open_catalogue(fs, state_.file("cache"), config.photos));
+  }
   producer_ =
       std::make_unique<PhotoRowProducer>(row_config(config), shared_.devices, fs, shared_.clock);
-  uploads_ =
-      std::make_unique<Uploads>(upload_config(config), fs, shared_.clock, *log_, producer_->cache(),
-                                open_catalogue(fs, state_.file("cache"), config.photos),
-                                shared_.upload_priority, shared_.wake);
+  uploads_ = std::make_unique<Uploads>(
+      upload_config(config), fs, shared_.clock, *log_, producer_->cache(),
+      open_catalogue(fs, state_.file("cache"), config.photos), shared_.upload_priority, [this] {
+        if (object_labels_) object_labels_->look();
+        shared_.wake();
+      });
   similar_ = std::make_unique<SimilarPhotos>(producer_->cache(), *uploads_, shared_.clock);
   lanes_ = std::make_unique<ThreadLanes>(PipeStoreService::kLanes, shared_.wake);
   const uint64_t drawn = random_bits();
@@ -141,10 +149,14 @@ HostedStore::HostedStore(const PipeStoreConfig& config, Shared shared)
   if (config.watch) follow(config);
   scrubbing_ = std::make_unique<StepThread>(
       "scrub", [this] { return scrub_->step(); }, shared_.clock);
+  if (!object_labels_) return;
+  labelling_ = std::make_unique<StepThread>(
+      "labels of objects", [this] { return object_labels_->step(); }, shared_.clock);
 }
 
 HostedStore::~HostedStore() {
   scrubbing_.reset();
+  labelling_.reset();
   folder_.reset();
   lanes_.reset();  // its tasks use the service
   similar_.reset();
@@ -186,6 +198,9 @@ PhotoRowConfig HostedStore::row_config(const PipeStoreConfig& config) {
                       .check = shared_.check};
   rows.suspect = [this](const std::string& path) { scrub_->suspect(path); };
   if (rados_) rows.gained = [this, photos = config.photos] { return rados_->gained(photos); };
+  if (object_labels_) {
+    rows.labelled = [this](JobLabels labels) { object_labels_->take(std::move(labels)); };
+  }
   if (config.watch) rows.found = [this](auto found) { return uploads_->take_in(found); };
   return rows;
 }
@@ -244,8 +259,11 @@ void HostedStore::follow(const PipeStoreConfig& config) {
       FolderFollower::Ports{.clock = shared_.clock,
                             .look =
                                 [this](const DirectoryChanges& changes) {
-                                  return producer_->inventory().follow(
+                                  Result<FolderLook> look = producer_->inventory().follow(
                                       changes, shared_.clock, [this] { return ending_.load(); });
+                                  const bool changed = look.ok() && look->changed;
+                                  if (changed && object_labels_) object_labels_->look();
+                                  return look;
                                 },
                             .count = [this] { producer_->inventory().count(); }},
       folder_options(config));
@@ -283,6 +301,11 @@ void HostedStore::put_in_force(const std::string& task) {
   const auto in_force = service_->in_force().find(task);
   const VersionInForce v =
       in_force == service_->in_force().end() ? VersionInForce() : in_force->second;
+  if (object_labels_) {
+    const std::string model =
+        v.extractor ? bytes_of(*v.extractor) + (v.head ? bytes_of(*v.head) : "") : "";
+    object_labels_->put_in_force(task, v.extractor ? v.version : 0, model);
+  }
   if (!v.extractor) return uploads_->put_in_force(task, [] { return nullptr; });
   uploads_->put_in_force(task, [this, v, file = service_->model_path(*v.extractor),
                                 head_file = v.head ? service_->model_path(*v.head) : ""] {

@@ -14,6 +14,7 @@
 #include "ndp/http/metrics.h"
 #include "ndp/pipestore/daemon.h"
 #include "ndp/pipestore/folder_follower.h"
+#include "ndp/pipestore/object_labels.h"
 #include "ndp/pipestore/photo_row_producer.h"
 #include "ndp/pipestore/photo_scrub.h"
 #include "ndp/pipestore/service.h"
@@ -76,8 +77,9 @@ class HostedStore {
   StateDirectory state_;
   StoreTrash trash_;
   std::unique_ptr<UploadLog> log_;
-  RingLevels ring_;                    // of the engine that makes rows for jobs
-  std::unique_ptr<PhotoScrub> scrub_;  // before what suspects files
+  RingLevels ring_;                              // of the engine that makes rows for jobs
+  std::unique_ptr<PhotoScrub> scrub_;            // before what suspects files
+  std::unique_ptr<ObjectLabels> object_labels_;  // null: none are written; before what tells it
   std::unique_ptr<PhotoRowProducer> producer_;
   std::unique_ptr<Uploads> uploads_;
   std::unique_ptr<SimilarPhotos> similar_;
@@ -86,7 +88,7 @@ class HostedStore {
   std::atomic<bool> ending_ = false;
   std::unique_ptr<FolderFollower> follower_;
   std::unique_ptr<FolderThread> folder_;
-  std::unique_ptr<StepThread> scrubbing_;
+  std::unique_ptr<StepThread> scrubbing_, labelling_;
 };
 
 }  // namespace ndtrain::ndp

@@ -75,6 +75,13 @@ void HostedStore::add_metrics(MetricsText& to, const MetricLabels& of) const {
               r.bytes, osd);
     m.counter("ndtrain_rados_read_objects_total", "Objects of which these are", r.objects, osd);
   }
+  if (object_labels_) {
+    const ObjectLabels::Counts c = object_labels_->counts();
+    m.counter("ndtrain_rados_labels_total", "Labels that are on their objects", c.written);
+    m.counter("ndtrain_rados_labels_lost_total", "Labels of jobs that waited for too long", c.lost);
+    m.gauge("ndtrain_rados_labels_waiting", "Labels of jobs that are to be written still",
+            c.waiting);
+  }
   m.gauge("ndtrain_lane_tasks", "Tasks that wait or run, by lane", lanes_->lengths().at(kStoreLane),
           {{"lane", "store"}});
 }

@@ -216,13 +216,32 @@ JobRows::Made PhotoJobRows::views(std::span<const size_t> places) {
   return made;
 }
 
+void PhotoJobRows::tell_of_labels(std::span<const size_t> places,
+                                  const std::vector<std::vector<ClassScore>>& best) const {
+  JobLabels labels{.model = what_.job.extractor() + what_.job.head(), .photos = {}};
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (best[i].empty()) continue;
+    labels.photos.push_back({.id = photo(places[i]).digest,
+                             .path = photo(places[i]).path,
+                             .label = what_.network->class_name(best[i].front().id),
+                             .score = best[i].front().score});
+  }
+  ports_.config.labelled(std::move(labels));
+}
+
 JobRows::Made PhotoJobRows::labels(std::span<const size_t> places) {
   Made made;
   std::vector<std::string> rows = extract(places, of_photos(), made);
+  std::vector<size_t> labelled;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].empty()) labelled.push_back(places[i]);
+  }
   std::erase_if(rows, [](const std::string& row) { return row.empty(); });
   if (rows.empty()) return made;
   const auto start = std::chrono::steady_clock::now();
-  for (const std::vector<ClassScore>& best : what_.network->classify(rows, what_.job.top_k())) {
+  const auto classified = what_.network->classify(rows, what_.job.top_k());
+  if (ports_.config.labelled) tell_of_labels(labelled, classified);
+  for (const std::vector<ClassScore>& best : classified) {
     std::vector<RankedClass> ranked(what_.job.top_k());
     std::ranges::transform(best, ranked.begin(), [](const ClassScore& c) {
       return RankedClass{static_cast<uint32_t>(c.id), c.score};

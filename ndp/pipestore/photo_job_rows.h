@@ -53,6 +53,8 @@ class PhotoJobRows final : public JobRows {
   Made features(std::span<const size_t> places);
   Made views(std::span<const size_t> places);
   Made labels(std::span<const size_t> places);
+  void tell_of_labels(std::span<const size_t> places,
+                      const std::vector<std::vector<ClassScore>>& best) const;
   // "" where there is none that holds.
   std::string cached_row(const FeatureRows& features, const Digest& photo) const;
   // By which engine features are made, and where they are kept.

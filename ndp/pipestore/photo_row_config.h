@@ -10,6 +10,7 @@
 #include "ndp/engine/engine.h"
 #include "ndp/jobs/model_check.h"
 #include "ndp/pipestore/found_photo.h"
+#include "ndp/pipestore/job_labels.h"
 #include "ndp/pipestore/shared_models.h"
 #include "ndp/pipestore/store_trash.h"
 #include "ndp/pipestore/upload_log.h"
@@ -40,6 +41,9 @@ struct PhotoRowConfig {
   // on return. On the thread that scans, which has the catalogue: this must not wait for it.
   // Absent: nobody asks.
   std::function<Status(std::span<const FoundPhoto>)> found = {};
+  // Labels that jobs make, before their rows are handed on; on the thread that makes them. Absent:
+  // nobody asks.
+  std::function<void(JobLabels)> labelled = {};
   // How often photos came here that another store had before, as of the last listing. Absent:
   // stores do not hand photos over, and those that were here do not all go at once.
   std::function<uint64_t()> gained = {};

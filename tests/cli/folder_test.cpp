@@ -97,6 +97,10 @@ TEST_F(FolderVerbs, APhotoIsLabelledOnceThoughTheStoreIsKilledAndNotWithoutAWatc
       run({"pipestore", "serve", "--photos", "photos", "--state", "s", "--rados-osds=0,1"});
   EXPECT_EQ(ignored.code, 2);
   EXPECT_THAT(ignored.err, HasSubstr("--rados-osds: no --photos is in RADOS"));
+  const Outcome unlabelled =
+      run({"pipestore", "serve", "--photos", "photos", "--state", "s", "--rados-labels"});
+  EXPECT_EQ(unlabelled.code, 2);
+  EXPECT_THAT(unlabelled.err, HasSubstr("--rados-labels: no --photos is in RADOS"));
   for (const auto& [wrong, why] :
        {std::pair("-1", "a number of hours, days or weeks"), {"3651d", "at most 3650d"}}) {
     for (const char* const role : {"pipestore", "tuner"}) {

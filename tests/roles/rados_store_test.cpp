@@ -122,6 +122,7 @@ class RoleRadosUploads : public RoleRados {
     PipeStoreConfig config = config_of(std::to_string(osd), *b.fs);
     config.http = "127.0.0.1:0";
     config.rescan = 0.2;
+    config.rados_labels = labels_;
     b.store = std::make_unique<testing::RunningStore>(config, devices_, *b.fs);
     return b;
   }
@@ -172,9 +173,19 @@ class RoleRadosUploads : public RoleRados {
     for (const auto& [name, object] : cluster_.objects) n += cluster_.primary_of(name) == osd;
     return n;
   }
+  nlohmann::json label_on(const std::string& name) {
+    const std::lock_guard lock(cluster_.mutex);
+    const auto object = cluster_.objects.find(name);
+    if (object == cluster_.objects.end()) return nullptr;
+    const auto label = object->second.attributes.find("ndtrain.label");
+    if (label == object->second.attributes.end()) return nullptr;
+    return nlohmann::json::parse(label->second);
+  }
   std::string state_file(int osd, const std::string& photo) const {
     return at("state-" + std::to_string(osd) + "/" + upload_path(sha256(photo), ".jpg"));
   }
+
+  bool labels_ = false;  // are written on objects
 };
 
 TEST_F(RoleRadosUploads, LieInThePoolAndThePrimarysStoreListsThem) {
@@ -273,6 +284,38 @@ TEST_F(RoleRadosUploads, AnObjectThatMayNotBeRemovedIsToldAndUsedForNothing) {
   await([&] { return post(primary, photo).status == 410; });
   EXPECT_EQ(number(primary, "ndtrain_session_up"), 1);
   EXPECT_EQ(object(key_of(photo)), photo);
+}
+
+TEST_F(RoleRadosUploads, LabelsOfTheVersionInForceAreWrittenOnTheirObjects) {
+  (void)finetune("tuner", [](auto&) {});  // version 1
+  labels_ = true;
+  TunerConfig config = tuner("tuner");
+  config.http = "127.0.0.1:0";
+  config.db = "sqlite:" + at("labels.db");
+  const testing::RunningTuner t(config, devices_);
+  std::vector<Beside> stores;
+  for (int osd = 0; osd < 3; ++osd) stores.push_back(serve(osd));
+  JobSpec relabel;
+  relabel.kind = JobKind::kRelabel;
+  relabel.stores = 3;
+  const HttpResponse submitted = HttpClient(t.http()).post("/jobs", relabel.text()).or_throw();
+  ASSERT_EQ(submitted.status / 100, 2) << submitted.body;
+  const auto names = [&] {
+    const std::lock_guard lock(cluster_.mutex);
+    std::vector<std::string> all;
+    for (const auto& [name, object] : cluster_.objects) all.push_back(name);
+    return all;
+  }();
+  await(
+      [&] { return std::ranges::none_of(names, [&](auto& n) { return label_on(n).is_null(); }); });
+  const nlohmann::json label = label_on(names[0]);
+  EXPECT_EQ(label.at("version"), 1);
+  EXPECT_EQ(label.at("sha256"), to_hex(sha256(*object(names[0]))));
+  EXPECT_THAT(label.at("label").get<std::string>(), ::testing::StartsWith("c"));
+  const std::string photo = drawn_for(1);
+  EXPECT_EQ(post(stores[0], photo).status, 200);
+  await([&] { return !label_on(key_of(photo)).is_null(); });
+  EXPECT_EQ(label_on(key_of(photo)).at("version"), 1);
 }
 
 }  // namespace

@@ -128,6 +128,11 @@ void RadosgwServer::call(std::vector<std::string> words) const {
   }
 }
 
+void RadosgwServer::ceph(std::vector<std::string> words) const {
+  words.insert(words.begin(), {"ceph", "-c", configuration(), "--connect-timeout", "60"});
+  call(std::move(words));
+}
+
 void RadosgwServer::begin(std::vector<std::string> words) {
   words[0] = program(words[0]);
   words.insert(words.begin(), {program("setpriv"), "--pdeathsig", "KILL", "--"});
@@ -135,7 +140,7 @@ void RadosgwServer::begin(std::vector<std::string> words) {
 }
 
 void RadosgwServer::start() {
-  const std::string conf = directory_.at("ceph.conf"), map = directory_.at("monmap");
+  const std::string conf = configuration(), map = directory_.at("monmap");
   const std::string osd = "99999999-2222-3333-4444-555555555555";
   call({"monmaptool", "--create", "--fsid", kFsid, "--addv", "a",
         "[v2:127.0.0.1:" + std::to_string(monitor_port_) + "]", map});
@@ -180,12 +185,12 @@ void RadosgwServer::make_bucket(const std::string& bucket, bool versions) {
 }
 
 void RadosgwServer::drop_bucket(const std::string& bucket) {
-  call({"radosgw-admin", "-c", directory_.at("ceph.conf"), "bucket", "rm", "--bucket=" + bucket,
+  call({"radosgw-admin", "-c", configuration(), "bucket", "rm", "--bucket=" + bucket,
         "--purge-objects", "--yes-i-really-mean-it"});
 }
 
 void RadosgwServer::rename_bucket(const std::string& from, const std::string& to) {
-  call({"radosgw-admin", "-c", directory_.at("ceph.conf"), "bucket", "link", "--bucket=" + from,
+  call({"radosgw-admin", "-c", configuration(), "bucket", "link", "--bucket=" + from,
         "--bucket-new-name=" + to, "--uid=test"});
 }
 

@@ -31,6 +31,9 @@ class RadosgwServer {
   void drop_bucket(const std::string& bucket);  // with the objects in it
   // At once: nobody sees it without its objects.
   void rename_bucket(const std::string& from, const std::string& to);
+  // Of the cluster beneath it, as librados reads it; and what people tell it.
+  std::string configuration() const { return directory_.at("ceph.conf"); }
+  void ceph(std::vector<std::string> words) const;
   // How many objects of the bucket were fetched since the last call.
   int64_t fetched(const std::string& bucket);
 

@@ -2,84 +2,245 @@
 // MatMul, Softmax, MatMul for devices that have it as one kernel (Vaswani et al., "Attention Is All
 // You Need", 2017; Dao et al., "FlashAttention", 2022).
 //   q [B, H, S, D], k [B, H, T, D], v [B, H, T, E], mask broadcasting to [B, H, S, T]
-//   y [B, H, S, E]
+//   y [B, H, S, E], l [B, H, S]: the logarithms of the sums that the softmax divides by
+// With heads_axis 2 all but mask and l have their heads behind the rows: q [B, S, H, D].
+// FusedAttentionGrad: with p = exp(scale q k^T + mask - l) and
+// ds = p * (dy v^T - rowsum(dy * y)): dq = scale ds k, dk = scale ds^T q, dv = p^T dy.
 #include "framework/ops/common.h"
 
 namespace ndtrain {
 namespace {
 
+// Of a tensor of `rows` rows of `n` numbers for each image and head.
+struct Heads {
+  int axis;
+  int64_t images, heads, rows, n;
+
+  Heads(const Attrs& a, const Shape& s) : axis(static_cast<int>(a.i("heads_axis"))) {
+    if (axis != 1 && axis != 2) throw Error("heads_axis is ", axis, ", must be 1 or 2");
+    if (s.rank() != 4) throw Error("queries, keys and values must be of rank 4, not ", s);
+    images = s[0], heads = s[axis], rows = s[3 - axis], n = s[3];
+  }
+
+  Shape shape() const {
+    return axis == 1 ? Shape{images, heads, rows, n} : Shape{images, rows, heads, n};
+  }
+  Heads with(int64_t more_rows, int64_t width) const {
+    Heads h = *this;
+    h.rows = more_rows, h.n = width;
+    return h;
+  }
+  int64_t at(int64_t head, int64_t row, int64_t i) const {  // head: of all images
+    if (axis == 1) return (head * rows + row) * n + i;
+    return ((head / heads * rows + row) * heads + head % heads) * n + i;
+  }
+};
+
+struct Fit {
+  Heads q, k, v, y;
+
+  // Input `first` is q; keys and values follow.
+  Fit(const Attrs& a, std::span<const TensorType> in, size_t first)
+      : q(a, in[first].shape),
+        k(a, in[first + 1].shape),
+        v(a, in[first + 2].shape),
+        y(q.with(q.rows, v.n)) {
+    if (in[first + 1].shape != q.with(k.rows, q.n).shape() ||
+        in[first + 2].shape != q.with(k.rows, v.n).shape()) {
+      throw Error("queries ", in[first].shape, ", keys ", in[first + 1].shape, " and values ",
+                  in[first + 2].shape, " do not fit");
+    }
+  }
+  Shape scores() const { return {q.images, q.heads, q.rows, k.rows}; }
+  Shape sums() const { return {q.images, q.heads, q.rows}; }
+};
+
+void check_mask(const InferContext& c, size_t i, const Shape& scores) {
+  if (!c.has(i)) return;
+  require_same_dtype(c, 0, i);
+  if (broadcast(c.shape(i), scores, "the mask") != scores) {
+    throw Error("a mask of ", c.shape(i), " for scores ", scores);
+  }
+}
+
 void infer(InferContext& c) {
   require(c, 0, is_float, "a float dtype");
   for (size_t i = 1; i < 3; ++i) require_same_dtype(c, 0, i);
-  const Shape &q = c.shape(0), &k = c.shape(1), &v = c.shape(2);
-  if (q.rank() != 4 || k != Shape{q[0], q[1], k[-2], q[-1]} ||
-      v != Shape{q[0], q[1], k[-2], v[-1]}) {
-    throw Error("queries ", q, ", keys ", k, " and values ", v, " do not fit");
-  }
-  const Shape scores{q[0], q[1], q[2], k[2]};
-  if (c.has(3)) {
-    require_same_dtype(c, 0, 3);
-    if (broadcast(c.shape(3), scores, "the mask") != scores) {
-      throw Error("a mask of ", c.shape(3), " for scores ", scores);
-    }
-  }
-  c.out.push_back({c.in[0].dtype, {q[0], q[1], q[2], v[-1]}});
+  const Fit fit(c.attrs, c.in, 0);
+  check_mask(c, 3, fit.scores());
+  c.out.push_back({c.in[0].dtype, fit.y.shape()});
+  if (c.n_outputs > 1) c.out.push_back({DType::kF32, fit.sums()});
 }
 
-// Row `s` of the scores of one head, as weights that add up to one.
-std::vector<double> weights(const ReferenceContext& c, int64_t head, int64_t s,
-                            const std::vector<double>& mask) {
-  const Shape &q = c.shape(0), &k = c.shape(1);
-  std::vector<double> w(static_cast<size_t>(k[2]));
-  double top = -INFINITY, sum = 0;
-  for (int64_t t = 0; t < k[2]; ++t) {
-    double dot = 0;
-    for (int64_t d = 0; d < q[3]; ++d) {
-      dot += c.in[0][(head * q[2] + s) * q[3] + d] * c.in[1][(head * k[2] + t) * q[3] + d];
-    }
-    w[t] = dot * c.attrs.f("scale");
-    if (!mask.empty()) w[t] += mask[(head * q[2] + s) * k[2] + t];
-    top = std::max(top, w[t]);
-  }
-  for (double& x : w) sum += x = std::exp(x - top);
-  for (double& x : w) x /= sum;
-  return w;
-}
-
-void reference(const ReferenceContext& c) {
-  const Shape &q = c.shape(0), &k = c.shape(1), &v = c.shape(2);
-  std::vector<double> mask;
-  if (c.has(3)) {
-    const Shape from[] = {c.shape(3)};
-    for_each_broadcast({q[0], q[1], q[2], k[2]}, from, [&](int64_t, std::span<const int64_t> at) {
-      mask.push_back(c.in[3][static_cast<size_t>(at[0])]);
+// The scores of one query of one head, scaled and masked.
+class Scores {
+ public:
+  Scores(const ReferenceContext& c, size_t first, size_t mask)
+      : fit_(c.attrs, c.in_types, first),
+        scale_(c.attrs.f("scale")),
+        q_(c.in[first]),
+        k_(c.in[first + 1]) {
+    if (!c.has(mask)) return;
+    const Shape from[] = {c.shape(mask)};
+    for_each_broadcast(fit_.scores(), from, [&](int64_t, std::span<const int64_t> at) {
+      mask_.push_back(c.in[mask][static_cast<size_t>(at[0])]);
     });
   }
-  for (int64_t head = 0; head < q[0] * q[1]; ++head) {
-    for (int64_t s = 0; s < q[2]; ++s) {
-      const std::vector<double> w = weights(c, head, s, mask);
-      for (int64_t e = 0; e < v[3]; ++e) {
-        double& y = c.out[0][(head * q[2] + s) * v[3] + e] = 0;
-        for (int64_t t = 0; t < k[2]; ++t) y += w[t] * c.in[2][(head * k[2] + t) * v[3] + e];
+
+  const Fit& fit() const { return fit_; }
+  std::vector<double> row(int64_t head, int64_t s) const {
+    std::vector<double> w(static_cast<size_t>(fit_.k.rows));
+    for (int64_t t = 0; t < fit_.k.rows; ++t) {
+      double dot = 0;
+      for (int64_t d = 0; d < fit_.q.n; ++d) {
+        dot += q_[fit_.q.at(head, s, d)] * k_[fit_.k.at(head, t, d)];
+      }
+      w[t] = dot * scale_;
+      if (!mask_.empty()) w[t] += mask_[(head * fit_.q.rows + s) * fit_.k.rows + t];
+    }
+    return w;
+  }
+
+ private:
+  Fit fit_;
+  double scale_;
+  const std::vector<double>&q_, &k_;
+  std::vector<double> mask_;
+};
+
+void reference(const ReferenceContext& c) {
+  const Scores scores(c, 0, 3);
+  const Fit& fit = scores.fit();
+  for (int64_t head = 0; head < fit.q.images * fit.q.heads; ++head) {
+    for (int64_t s = 0; s < fit.q.rows; ++s) {
+      std::vector<double> w = scores.row(head, s);
+      double top = -INFINITY, sum = 0;
+      for (const double x : w) top = std::max(top, x);
+      for (double& x : w) sum += x = std::exp(x - top);
+      for (int64_t e = 0; e < fit.v.n; ++e) {
+        double& y = c.out[0][fit.y.at(head, s, e)] = 0;
+        for (int64_t t = 0; t < fit.k.rows; ++t) y += w[t] / sum * c.in[2][fit.v.at(head, t, e)];
+      }
+      if (c.out.size() > 1) c.out[1][head * fit.q.rows + s] = top + std::log(sum);
+    }
+  }
+}
+
+int64_t terms(const Attrs& a, std::span<const TensorType> in) {
+  const Fit fit(a, in, 0);
+  return fit.q.n + fit.k.rows;
+}
+
+std::vector<ValueId> gradient(GradientContext& c) {
+  if (c.dy.size() > 1 && c.dy[1] != kNone) {
+    throw Error("FusedAttention: there is no gradient through the sums of its softmax");
+  }
+  std::vector<ValueId> grads(c.node.inputs.size(), kNone);
+  if (c.dy[0] == kNone) return grads;
+  if (c.has(3) && c.wanted[3]) throw Error("FusedAttention: there is no gradient of its mask");
+  // Where nobody asked for the sums it is computed once more.
+  std::vector<ValueId> of = c.node.outputs;
+  if (of.size() == 1) of = c.g.add(c.node.op, c.node.inputs, c.node.attrs, 2);
+  std::vector<ValueId> in = {c.dy[0], c.x(0), c.x(1), c.x(2), of[0], of[1]};
+  if (c.has(3)) in.push_back(c.x(3));
+  const std::vector<ValueId> d = c.g.add("FusedAttentionGrad", std::move(in), c.node.attrs, 3);
+  for (size_t i = 0; i < 3; ++i) {
+    if (c.wanted[i]) grads[i] = d[i];
+  }
+  return grads;
+}
+
+enum GradInput : size_t { kDy, kQ, kK, kV, kY, kSums, kMask };
+
+void infer_grad(InferContext& c) {
+  require(c, kDy, is_float, "a float dtype");
+  for (size_t i = kQ; i <= kY; ++i) require_same_dtype(c, kDy, i);
+  const Fit fit(c.attrs, c.in, kQ);
+  const TensorType sums{DType::kF32, fit.sums()};
+  if (c.shape(kDy) != fit.y.shape() || c.shape(kY) != fit.y.shape() || c.in[kSums] != sums) {
+    throw Error("a result ", c.shape(kY), ", its gradient ", c.shape(kDy), " and sums ",
+                c.in[kSums], " do not fit queries ", c.shape(kQ), " and values ", c.shape(kV));
+  }
+  check_mask(c, kMask, fit.scores());
+  for (size_t i = kQ; i <= kV; ++i) c.out.push_back(c.in[i]);
+}
+
+void grad_reference(const ReferenceContext& c) {
+  const Scores scores(c, kQ, kMask);
+  const Fit& fit = scores.fit();
+  const double scale = c.attrs.f("scale");
+  for (int64_t head = 0; head < fit.q.images * fit.q.heads; ++head) {
+    for (int64_t s = 0; s < fit.q.rows; ++s) {
+      const std::vector<double> w = scores.row(head, s);
+      const double* dy = c.in[kDy].data() + fit.y.at(head, s, 0);
+      const double* y = c.in[kY].data() + fit.y.at(head, s, 0);
+      double sum = 0;
+      for (int64_t e = 0; e < fit.v.n; ++e) sum += dy[e] * y[e];
+      for (int64_t t = 0; t < fit.k.rows; ++t) {
+        const double p = std::exp(w[t] - c.in[kSums][head * fit.q.rows + s]);
+        double dp = 0;
+        for (int64_t e = 0; e < fit.v.n; ++e) {
+          dp += dy[e] * c.in[kV][fit.v.at(head, t, e)];
+          c.out[2][fit.v.at(head, t, e)] += p * dy[e];
+        }
+        const double ds = p * (dp - sum) * scale;
+        for (int64_t d = 0; d < fit.q.n; ++d) {
+          c.out[0][fit.q.at(head, s, d)] += ds * c.in[kK][fit.k.at(head, t, d)];
+          c.out[1][fit.k.at(head, t, d)] += ds * c.in[kQ][fit.q.at(head, s, d)];
+        }
       }
     }
   }
 }
 
-int64_t terms(const Attrs&, std::span<const TensorType> in) {
-  return in[0].shape[3] + in[1].shape[2];
+int64_t grad_terms(const Attrs& a, std::span<const TensorType> in) {
+  const Fit fit(a, in, kQ);
+  return fit.q.n + fit.v.n + std::max(fit.q.rows, fit.k.rows);
+}
+
+ExampleInput of(DType t, Shape s) { return {t, std::move(s)}; }
+
+ExampleInput known(ExampleInput in) {
+  in.known = true;
+  return in;
 }
 
 std::vector<Example> examples() {
-  const auto of = [](DType t, Shape s) { return ExampleInput(t, std::move(s)); };
   const DType half = DType::kF16, brain = DType::kBF16;
   return {
       {{{2, 3, 5, 8}, {2, 3, 5, 8}, {2, 3, 5, 8}}, {{"scale", 0.35}}},
-      {{{1, 2, 4, 8}, {1, 2, 7, 8}, {1, 2, 7, 16}, {4, 7}}, {{"scale", 0.5}}},
+      {.inputs = {{1, 2, 4, 8}, {1, 2, 7, 8}, {1, 2, 7, 16}, {4, 7}},
+       .attrs = {{"scale", 0.5}},
+       .check_gradient = false},
       {{of(half, {2, 2, 9, 16}), of(half, {2, 2, 9, 16}), of(half, {2, 2, 9, 16})},
        {{"scale", 0.25}}},
       {{of(brain, {1, 3, 6, 8}), of(brain, {1, 3, 6, 8}), of(brain, {1, 3, 6, 8}),
         of(brain, {1, 1, 6, 6})},
+       {{"scale", 0.25}}},
+      {{{2, 4, 3, 5}, {2, 6, 3, 5}, {2, 6, 3, 4}, known({2, 1, 1, 6})},
+       {{"scale", 0.5}, {"heads_axis", 2}}},
+      {.inputs = {{1, 2, 35, 4}, {1, 2, 19, 4}, {1, 2, 19, 3}},
+       .attrs = {{"scale", -0.5}},
+       .outputs = 2,
+       .check_gradient = false},
+  };
+}
+
+std::vector<Example> grad_examples() {
+  const DType brain = DType::kBF16;
+  const Shape s{1, 2, 6, 8};
+  return {
+      {{{2, 3, 5, 4}, {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 4}, {2, 3, 5, 4}, {2, 3, 5}},
+       {{"scale", 0.35}}},
+      {{{1, 35, 2, 3},
+        {1, 35, 2, 4},
+        {1, 19, 2, 4},
+        {1, 19, 2, 3},
+        {1, 35, 2, 3},
+        {1, 2, 35},
+        {1, 1, 35, 19}},
+       {{"scale", 0.5}, {"heads_axis", 2}}},
+      {{of(brain, s), of(brain, s), of(brain, s), of(brain, s), of(brain, s), {1, 2, 6}},
        {{"scale", 0.25}}},
   };
 }
@@ -87,15 +248,31 @@ std::vector<Example> examples() {
 }  // namespace
 
 std::vector<OpDef> attention_ops() {
+  using Kind = AttrSpec::Kind;
+  const std::vector<AttrSpec> attrs = {{"scale", Kind::kFloat, Attr(1.0)},
+                                       {"heads_axis", Kind::kInt, Attr(int64_t{1})}};
   return {{.name = "FusedAttention",
            .min_inputs = 3,
            .max_inputs = 4,
-           .attrs = {{"scale", AttrSpec::Kind::kFloat, Attr(1.0)}},
+           .max_outputs = 2,
+           .attrs = attrs,
            .infer = infer,
            .reference = reference,
+           .gradient = gradient,
            .terms = terms,
            .optional_fusion = always,
-           .examples = examples()}};
+           .examples = examples()},
+          {.name = "FusedAttentionGrad",
+           .min_inputs = 6,
+           .max_inputs = 7,
+           .min_outputs = 3,
+           .max_outputs = 3,
+           .attrs = attrs,
+           .infer = infer_grad,
+           .reference = grad_reference,
+           .terms = grad_terms,
+           .optional_fusion = always,
+           .examples = grad_examples()}};
 }
 
 }  // namespace ndtrain

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "backends/cpu/gemm/transpose.h"
+
 namespace ndtrain::cpu {
 namespace {
 
@@ -151,18 +153,87 @@ void finish_row(const float* sums, int64_t n, int64_t r, int64_t place, const Ep
          e.residual ? e.residual + place : nullptr, e, y + place);
 }
 
+namespace {
+
+void store_some(float* to, Vec v, int n) {
+  alignas(64) float all[kLanes];
+  store(all, v);
+  std::copy_n(all, n, to);
+}
+
+// A panel of `h` <= kLanes rows that lie along k, to [k][h]. A whole vector is stored where what is
+// too much of it lies in the next rows of the panel, which are written later.
+void pack_along(const float* from, int64_t row_step, int64_t k, int h, float* panel) {
+  const int64_t last_whole = k - (kLanes + h - 1) / h;
+  int64_t i = 0;
+  for (; i + kLanes <= k; i += kLanes) {
+    Vec v[kLanes];
+#pragma GCC unroll 16
+    for (int r = 0; r < kLanes; ++r) v[r] = load(from + std::min(r, h - 1) * row_step + i);
+    transpose(v);
+#pragma GCC unroll 16
+    for (int j = 0; j < kLanes; ++j) {
+      if (i + j <= last_whole) {
+        store(panel + (i + j) * h, v[j]);
+      } else {
+        store_some(panel + (i + j) * h, v[j], h);
+      }
+    }
+  }
+  for (; i < k; ++i) {
+    for (int r = 0; r < h; ++r) panel[i * h + r] = from[r * row_step + i];
+  }
+}
+
+// A panel of `h` rows that lie across k, likewise: what is too much was read from the next step.
+void pack_across(const float* from, int64_t k_step, int64_t k, int h, float* panel) {
+  int64_t i = 0;
+  if (k_step >= kLanes) {
+    for (; i <= k - (kLanes + h - 1) / h; ++i) store(panel + i * h, load(from + i * k_step));
+  }
+  for (; i < k; ++i) std::copy_n(from + i * k_step, h, panel + i * h);
+}
+
+// A panel of `n` columns that lie along k.
+void pack_cols_along(const float* from, int64_t col_step, int64_t k, int64_t n, float* panel) {
+  int64_t i = 0;
+  for (; i + kLanes <= k; i += kLanes) {
+    for (int64_t c = 0; c < kTileCols; c += kLanes) {
+      Vec v[kLanes];
+#pragma GCC unroll 16
+      for (int r = 0; r < kLanes; ++r) {
+        v[r] = c + r < n ? load(from + (c + r) * col_step + i) : Vec{};
+      }
+      transpose(v);
+#pragma GCC unroll 16
+      for (int j = 0; j < kLanes; ++j) store(panel + (i + j) * kTileCols + c, v[j]);
+    }
+  }
+  for (; i < k; ++i) {
+    for (int64_t c = 0; c < kTileCols; ++c) {
+      panel[i * kTileCols + c] = c < n ? from[c * col_step + i] : 0.0f;
+    }
+  }
+}
+
+}  // namespace
+
 void pack_rows(const float* a, int64_t row_step, int64_t k_step, int64_t k, const RowPanels& rows,
                int64_t first_panel, int64_t last_panel, float* to) {
   for (int64_t p = first_panel; p < last_panel; ++p) {
     const int h = rows.height(p);
     float* panel = to + (rows.begin(p) - rows.begin(first_panel)) * k;
     const float* from = a + rows.begin(p) * row_step;
-    constexpr int64_t kStrip = 16;  // a cache line of every row at a time
-    for (int64_t i0 = 0; i0 < k; i0 += kStrip) {
-      const int64_t i1 = std::min(k, i0 + kStrip);
-      for (int r = 0; r < h; ++r) {
-        for (int64_t i = i0; i < i1; ++i) panel[i * h + r] = from[r * row_step + i * k_step];
-      }
+    if (kTileRows <= kLanes && k_step == 1) {
+      pack_along(from, row_step, k, h, panel);
+      continue;
+    }
+    if (kTileRows <= kLanes && row_step == 1) {
+      pack_across(from, k_step, k, h, panel);
+      continue;
+    }
+    for (int64_t i = 0; i < k; ++i) {
+      for (int r = 0; r < h; ++r) panel[i * h + r] = from[r * row_step + i * k_step];
     }
   }
 }
@@ -184,13 +255,13 @@ void pack_cols(const float* b, int64_t k_step, int64_t col_step, int64_t k, int6
       }
       continue;
     }
-    constexpr int64_t kStrip = 16;
-    for (int64_t i0 = 0; i0 < k; i0 += kStrip) {
-      const int64_t i1 = std::min(k, i0 + kStrip);
+    if (k_step == 1) {
+      pack_cols_along(from, col_step, k, n, panel);
+      continue;
+    }
+    for (int64_t i = 0; i < k; ++i) {
       for (int64_t c = 0; c < kTileCols; ++c) {
-        for (int64_t i = i0; i < i1; ++i) {
-          panel[i * kTileCols + c] = c < n ? from[i * k_step + c * col_step] : 0.0f;
-        }
+        panel[i * kTileCols + c] = c < n ? from[i * k_step + c * col_step] : 0.0f;
       }
     }
   }

@@ -1,4 +1,6 @@
-// MatMul, Softmax, MatMul as one FusedAttention; a scale and a mask between the products go along.
+// MatMul, Softmax, MatMul as one FusedAttention; a scale and a mask between the products go along,
+// and Transposes that only bring heads before rows and back.
+#include <algorithm>
 #include <utility>
 
 #include "framework/passes/pattern.h"
@@ -22,14 +24,26 @@ std::optional<double> factor(const Matcher& m, int i) {
 bool is_scale(const Matcher& m, int i) { return factor(m, i).has_value(); }
 P scaled(const P& p) { return either({P(is_scale, {p}), p}); }
 
-// As [B, H, T, D]: through the Transpose that made them, where that reads well.
-ValueId upright(const Matcher& m, ValueId keys, GraphCopy& to) {
-  const int made = m.producer(keys);
-  const bool through = m.is(made, "Transpose");
-  Ints perm = through ? m.node(made).attrs.ints("perm") : Ints{0, 1, 2, 3};
-  std::swap(perm[2], perm[3]);
-  return to.graph().add1("Transpose", {to.get(through ? m.input(made, 0) : keys)},
-                         {{"perm", perm}});
+const Ints kAsTheyAre = {0, 1, 2, 3}, kRowsFirst = {0, 2, 1, 3};
+
+// A value with its dims in another order, read before the Transpose that made it.
+struct Reordered {
+  ValueId from;
+  Ints perm;
+
+  bool is_free() const { return perm == kAsTheyAre; }
+  ValueId in(GraphCopy& to) const {
+    if (is_free()) return to.get(from);
+    return to.graph().add1("Transpose", {to.get(from)}, {{"perm", perm}});
+  }
+};
+
+Reordered reordered(const Matcher& m, ValueId v, Ints perm) {
+  const int made = m.producer(v);
+  if (perm == kAsTheyAre || !m.is(made, "Transpose")) return {v, std::move(perm)};
+  const Ints& before = m.node(made).attrs.ints("perm");
+  for (int64_t& d : perm) d = before[static_cast<size_t>(d)];
+  return {m.input(made, 0), std::move(perm)};
 }
 
 bool is_softmax_of_rows(const Matcher& m, int i) {
@@ -37,32 +51,52 @@ bool is_softmax_of_rows(const Matcher& m, int i) {
   return m.is(i, "Softmax") && s.axis(m.node(i).attrs.i("axis"), "axis") == s.rank() - 1;
 }
 
-std::optional<Match> attention(const Matcher& m, const Bound& b) {
+bool is_rows_first(const Matcher& m, int i) {
+  return m.is(i, "Transpose") && m.node(i).attrs.ints("perm") == kRowsFirst;
+}
+
+// Where its result has rows before heads, so have queries, keys and values at no cost.
+std::optional<Match> attention(const Matcher& m, const Bound& b, bool rows_first, int outputs) {
   const Shape &q = m.shape(b["q"]), &k = m.shape(b["keys"]), &v = m.shape(b["v"]);
   if (q.rank() != 4 || k != Shape{q[0], q[1], q[3], k[-1]} ||
       v != Shape{q[0], q[1], k[-1], v[-1]} || m.shape(b["y"]) != Shape{q[0], q[1], q[2], v[-1]}) {
     return {};
   }
+  const Ints order = rows_first ? kRowsFirst : kAsTheyAre;
+  const Reordered in[] = {reordered(m, b["q"], order),
+                          reordered(m, b["keys"], rows_first ? Ints{0, 3, 1, 2} : Ints{0, 1, 3, 2}),
+                          reordered(m, b["v"], order)};
+  if (rows_first && !std::ranges::all_of(in, &Reordered::is_free)) return {};
   double scale = 1;
   for (const int i : b.nodes) scale *= factor(m, i).value_or(1);
-  return Match{
-      b.nodes, [&m, b, scale](GraphCopy& to) {
-        std::vector<ValueId> in = {to.get(b["q"]), upright(m, b["keys"], to), to.get(b["v"])};
-        if (b.has("mask")) in.push_back(to.get(b["mask"]));
-        return to.graph().add1("FusedAttention", std::move(in), {{"scale", scale}});
-      }};
+  const Attrs attrs = {{"scale", scale}, {"heads_axis", int64_t{rows_first ? 2 : 1}}};
+  return Match{b.nodes,
+               [b, attrs, outputs, q_in = in[0], k_in = in[1], v_in = in[2]](GraphCopy& to) {
+                 std::vector<ValueId> all = {q_in.in(to), k_in.in(to), v_in.in(to)};
+                 if (b.has("mask")) all.push_back(to.get(b["mask"]));
+                 return to.graph().add("FusedAttention", std::move(all), attrs, outputs)[0];
+               }};
 }
 
+template <bool kRowsBeforeHeads, bool kTrained>
 std::vector<Match> find_attention(const Matcher& m) {
   const P keys = either({P("Transpose", {"upright"}, "keys"), "keys"});
   const P scores = scaled(P("MatMul", {scaled("q"), keys}));
   const P weights(is_softmax_of_rows, {either({P("Add", {scores, "mask"}), scores})});
-  return find_pattern(m, P("MatMul", {weights, "v"}, "y"),
-                      [&](const Bound& b) { return attention(m, b); });
+  const P y("MatMul", {weights, "v"}, "y");
+  const std::vector<bool> learned = depends_on(m.graph(), m.graph().params());
+  return find_pattern(m, kRowsBeforeHeads ? P(is_rows_first, {y}) : y,
+                      [&](const Bound& b) -> std::optional<Match> {
+                        if (kTrained && b.has("mask") && learned[index(b["mask"])]) return {};
+                        return attention(m, b, kRowsBeforeHeads, kTrained ? 2 : 1);
+                      });
 }
 
 }  // namespace
 
-const Rewrite kAttention{find_attention, Needs::kKernel};
+const Rewrite kAttentionOfRows{find_attention<true, false>, Needs::kAnyKernel};
+const Rewrite kAttention{find_attention<false, false>, Needs::kAnyKernel};
+const Rewrite kTrainedAttentionOfRows{find_attention<true, true>, Needs::kAnyKernel};
+const Rewrite kTrainedAttention{find_attention<false, true>, Needs::kAnyKernel};
 
 }  // namespace ndtrain

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/graph/op.h"
 #include "framework/graph/split.h"
 #include "framework/passes/rewrites.h"
 
@@ -56,19 +57,44 @@ Rewritten without_dead_nodes(const Graph& g, std::span<const ValueId> keep) {
   return {.graph = copy.finish(), .now = copy.now()};
 }
 
+// Whether a device takes what comes of `n` when a loss is differentiated by its first three inputs.
+bool takes_gradient(Needs needs, const Graph& g, const Node& n, const Accepts& accepts) {
+  Graph with = g;
+  const ValueId dy = with.add_input("", g.type(n.outputs[0]));
+  std::vector<ValueId> dys(n.outputs.size(), kNone);
+  dys[0] = dy;
+  const bool wanted[] = {true, true, true, false};
+  GradientContext context{with, n, dys, std::span(wanted).first(n.inputs.size())};
+  find_op(n.op).gradient(context);
+  return std::ranges::all_of(with.nodes().subspan(g.nodes().size()), [&](const Node& made) {
+    return !is_optional_fusion(find_op(made.op), made.attrs) || accepts(needs, with, made);
+  });
+}
+
 }  // namespace
 
 Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts) {
   Rewritten result{.graph = g, .now = {}};
   for (size_t i = 0; i < g.value_count(); ++i) result.now.push_back(static_cast<ValueId>(i));
   for (const Rewrite& how :
-       {kAttention, kByteTables, kQuantizedMaps, kQuantizedProducts, kByteMatrices, kProducts,
-        kPooledConvolutions, kConvFunctions, kElementwise}) {
+       {kAttentionOfRows, kAttention, kByteTables, kQuantizedMaps, kQuantizedProducts,
+        kByteMatrices, kProducts, kPooledConvolutions, kConvFunctions, kElementwise}) {
     Rewritten next = rewrite(result.graph, how, translated(keep, result.now), accepts);
     result = {std::move(next.graph), translated(result.now, next.now)};
   }
   Rewritten live = without_dead_nodes(result.graph, translated(keep, result.now));
   return {std::move(live.graph), translated(result.now, live.now)};
+}
+
+Graph fuse_trained_attention(const Graph& g, const Accepts& accepts) {
+  const Accepts with_gradient = [&](Needs needs, const Graph& with, const Node& n) {
+    return accepts(needs, with, n) && takes_gradient(needs, with, n, accepts);
+  };
+  Graph result = g;
+  for (const Rewrite& how : {kTrainedAttentionOfRows, kTrainedAttention}) {
+    result = rewrite(result, how, {}, with_gradient).graph;
+  }
+  return remove_dead_nodes(result);
 }
 
 Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable) {

@@ -26,6 +26,10 @@ Graph optimize_for_inference(const Graph& g);
 // extractor cut off there does; the rest stays as it is. A graph of several inputs is left alone.
 Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable);
 
+// Attention as one node whose gradient needs no scores, before a loss is differentiated: where
+// `accepts` takes both.
+Graph fuse_trained_attention(const Graph& g, const Accepts& accepts);
+
 // The rewrites that a device may refuse, in their order. `keep` as in rewrite().
 Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts);
 

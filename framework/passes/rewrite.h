@@ -55,8 +55,9 @@ struct Match {
 Match fused(std::string op, std::vector<ValueId> inputs, Attrs attrs, std::vector<int> nodes);
 
 // What a device must have for the nodes that are built and that no backend has to take: a kernel
-// of its own, or a layout that it likes for them (of a device without layouts: a kernel).
-enum class Needs { kNothing, kKernel, kLayout };
+// of its own, or else of the device that it falls back to, or a layout that it likes for them (of a
+// device without layouts: a kernel).
+enum class Needs { kNothing, kKernel, kAnyKernel, kLayout };
 
 struct Rewrite {
   // Of matches that overlap, the first that is accepted stands.

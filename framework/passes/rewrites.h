@@ -17,8 +17,12 @@ extern const Rewrite kConvolutions;
 extern const Rewrite kQuantized;
 
 // What a device is asked about first.
-// MatMul, Softmax, MatMul: one FusedAttention.
-extern const Rewrite kAttention;
+// MatMul, Softmax, MatMul: one FusedAttention. First where Transposes that bring heads before rows
+// and back go along.
+extern const Rewrite kAttentionOfRows, kAttention;
+// The same, of which the gradient needs no scores: with a second output, and no mask that is
+// learned.
+extern const Rewrite kTrainedAttentionOfRows, kTrainedAttention;
 // A function of one number, or x * sigmoid(x), from bytes to bytes: one ByteTable.
 extern const Rewrite kByteTables;
 // An average of windows, or a product of maps and factors, from bytes to bytes:

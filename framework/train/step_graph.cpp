@@ -88,7 +88,8 @@ Graph with_plain_logits(const Graph& g) {
 }
 
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
-                          double label_smoothing, DType compute, int64_t labels_of_row) {
+                          double label_smoothing, DType compute, int64_t labels_of_row,
+                          const Accepts& accepts) {
   if (trainable.empty()) throw Error("nothing is trainable");
   Graph inference = with_plain_logits(forward);
   inference = optimize_frozen(inference, params_named(inference, trainable));
@@ -96,6 +97,7 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
     inference =
         lower_floats(inference, compute, inference.outputs(), params_named(inference, trainable));
   }
+  if (accepts) inference = fuse_trained_attention(inference, accepts);
   TrainingGraph training = to_training(inference, params_named(inference, trainable));
   StepGraph s;
   Graph& g = training.graph;

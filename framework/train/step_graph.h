@@ -33,10 +33,12 @@ struct StepGraph {
 // Error when nothing is trainable or the output does not look like logits. What is frozen is
 // optimised as for inference. With `compute` bf16 or f16 all but the last layers compute in that
 // type, on weights that are cast at every step from the f32 ones that are trained (Micikevicius et
-// al., "Mixed Precision Training", 2018). More than one label of a row makes it a soft one.
+// al., "Mixed Precision Training", 2018). More than one label of a row makes it a soft one. Where
+// `accepts` (framework/runtime/device_fusion.h) is there, attention that it takes is one node, of
+// which no scores are kept for the gradient.
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
                           double label_smoothing, DType compute = DType::kF32,
-                          int64_t labels_of_row = 1);
+                          int64_t labels_of_row = 1, const Accepts& accepts = {});
 
 // What a run of it is given besides its inputs: params that are trained, and running statistics.
 std::vector<ValueId> bound_params(const StepGraph& s);

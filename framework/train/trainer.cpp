@@ -5,6 +5,7 @@
 
 #include "framework/core/finite.h"
 #include "framework/passes/inference.h"
+#include "framework/runtime/device_fusion.h"
 #include "framework/train/checkpoint_1.h"
 #include "framework/train/learning_rates.h"
 #include "framework/train/local_sync.h"
@@ -105,7 +106,7 @@ Checkpoint Trainer::beginning(const Model& model) const {
 
 StepGraph Trainer::step_of(int64_t rows) const {
   return make_step_graph(bind(model_, rows), trainable_, config_.label_smoothing, config_.compute,
-                         config_.labels_of_row);
+                         config_.labels_of_row, accepts_of(device_));
 }
 
 PreparedStep& Trainer::step_for(int64_t rows) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "framework/passes/passes.h"
 #include "framework/passes/rewrites.h"
 #include "tests/graph/random_graph.h"
 
@@ -27,8 +28,8 @@ class FuseAttention : public ::testing::Test {
   }
 
   // Fuses for a device that takes all or none, and checks that the outputs keep their numbers.
-  Graph fused(bool takes = true) {
-    const Rewritten r = rewrite(g, kAttention, {}, [&](Needs, const Graph& with, const Node& n) {
+  Graph fused(bool takes = true, const Rewrite& how = kAttention) {
+    const Rewritten r = rewrite(g, how, {}, [&](Needs, const Graph& with, const Node& n) {
       EXPECT_EQ(with.shape(n.outputs[0]).rank(), 4);
       ++offered;
       return takes;
@@ -41,6 +42,15 @@ class FuseAttention : public ::testing::Test {
     return r.graph;
   }
   int attentions(bool takes = true) { return count_nodes(fused(takes), "FusedAttention"); }
+
+  // y [2, 5, 3, 6] of queries, keys and values that have rows before heads.
+  ValueId by_rows() {
+    const ValueId of_rows =
+        matmul(softmax(matmul(transposed(input("qr", {2, 5, 3, 4}), {0, 2, 1, 3}),
+                              transposed(input("kr", {2, 7, 3, 4}), {0, 2, 3, 1}))),
+               transposed(input("vr", {2, 7, 3, 6}), {0, 2, 1, 3}));
+    return transposed(of_rows, {0, 2, 1, 3});
+  }
 
   Graph g;
   ValueId q = input("q", {2, 3, 5, 4}), keys = input("keys", {2, 3, 4, 7}),
@@ -82,6 +92,49 @@ TEST_F(FuseAttention, KeysAreReadBeforeTheirTranspose) {
   ASSERT_EQ(count_nodes(r, "FusedAttention"), 1);
   EXPECT_EQ(count_nodes(r, "Transpose"), 1);
   EXPECT_EQ(r.nodes().size(), 2U);
+}
+
+TEST_F(FuseAttention, TransposesOfRowsAndHeadsGoAlong) {
+  g.mark_output(by_rows());
+  const Graph r = remove_dead_nodes(fused(true, kAttentionOfRows));
+  ASSERT_EQ(r.nodes().size(), 1U);
+  EXPECT_EQ(r.nodes()[0].attrs.i("heads_axis"), 2);
+}
+
+TEST_F(FuseAttention, TransposesStayWhereQueriesHaveHeadsFirst) {
+  g.mark_output(transposed(matmul(softmax(matmul(q, keys)), v), {0, 2, 1, 3}));
+  EXPECT_EQ(count_nodes(fused(true, kAttentionOfRows), "FusedAttention"), 0);
+  EXPECT_EQ(attentions(), 1);
+}
+
+// What a device takes, by the ops' names.
+Accepts takes_all_but(std::string_view op) {
+  return [op](Needs, const Graph&, const Node& n) { return n.op != op; };
+}
+
+TEST_F(FuseAttention, TrainedItGivesTheSumsThatItsGradientNeeds) {
+  g.mark_output(by_rows());
+  g.mark_output(matmul(softmax(matmul(q, keys)), v));
+  const Graph r = fuse_trained_attention(g, takes_all_but(""));
+  ASSERT_EQ(count_nodes(r, "FusedAttention"), 2);
+  for (const Node& n : r.nodes()) {
+    EXPECT_EQ(n.outputs.size(), n.op == "FusedAttention" ? 2U : 1U);
+  }
+  const auto given = named_inputs(g, 1);
+  EXPECT_LE(largest_difference(interpret_named(r, given), interpret_named(g, given)), 1e-6);
+}
+
+TEST_F(FuseAttention, WithoutAKernelOfItsGradientItIsNotTrained) {
+  g.mark_output(by_rows());
+  const Graph r = fuse_trained_attention(g, takes_all_but("FusedAttentionGrad"));
+  EXPECT_EQ(count_nodes(r, "FusedAttention"), 0);
+}
+
+TEST_F(FuseAttention, AMaskThatIsLearnedIsTrainedApart) {
+  const ValueId bias = g.add_param("bias", random_tensor({DType::kF32, {3, 5, 7}}, 1, "bias"));
+  g.mark_output(matmul(softmax(g.add1("Add", {matmul(q, keys), bias})), v));
+  EXPECT_EQ(count_nodes(fuse_trained_attention(g, takes_all_but("")), "FusedAttention"), 0);
+  EXPECT_EQ(attentions(), 1);
 }
 
 TEST_F(FuseAttention, ScoresThatSomebodyElseReadsKeepTheirNodes) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "framework/runtime/device_fusion.h"
 #include "framework/runtime/executor.h"
 #include "framework/train/head.h"
 #include "framework/train/step_graph.h"
@@ -135,10 +136,11 @@ TEST_P(TrainStep, GivesPyTorchsGradientsAndRunningStatistics) {
   const Model model = conditioned(
       build_model(network, {.classes = kStepClasses, .img_size = golden.side, .seed = 1}));
   const std::vector<std::string> names = trainable_parameters(model, "none");
-  const StepGraph step = make_step_graph(bind(model, golden.rows), names, 0);
+  const Device device(Backend::find(backend));
+  const StepGraph step =
+      make_step_graph(bind(model, golden.rows), names, 0, DType::kF32, 1, accepts_of(device));
   ASSERT_EQ(step.dropout_seed, kNone);
 
-  const Device device(Backend::find(backend));
   const Plan plan(step.graph, device, {.bound_params = step.trainable});
   std::vector<Tensor> given = batch(golden);
   ASSERT_EQ(plan.bindings().size(), given.size() + names.size());
@@ -205,7 +207,8 @@ TEST_P(MixedPrecision, GradientsAreThoseOfF32ButForRounding) {
   const std::vector<std::string> names = trainable_parameters(model, "none");
   const Device device(Backend::find(backend));
   const auto step_in = [&](DType compute) {
-    const StepGraph step = make_step_graph(bind(model, like.rows), names, 0, compute);
+    const StepGraph step =
+        make_step_graph(bind(model, like.rows), names, 0, compute, 1, accepts_of(device));
     const Plan plan(step.graph, device, {.bound_params = step.trainable});
     std::vector<Tensor> given = batch(like);
     if (step.loss_scale != kNone) given.push_back(Tensor::of<float>(DType::kF32, {}, {1024}));

@@ -80,5 +80,16 @@ TEST(AttentionStep, AnInferencePlanHasItAsOneNodeOnEveryHostDevice) {
   }
 }
 
+// onednn's products of bf16 are faster than the cpu plugin's attention, which goes by way of f32.
+TEST(AttentionStep, InSixteenBitsOnlyTheCpuPluginHasItAsOneNode) {
+  const Graph g = optimize_for_inference(bind(small_transformer(), kImages));
+  const Graph narrow = lower_floats(g, DType::kBF16, g.outputs());
+  for (const Device* device : testing::host_devices()) {
+    const Graph fused = fuse_for(*device, narrow, {}).graph;
+    const std::string& name = device->backend().name();
+    EXPECT_EQ(testing::count_nodes(fused, "FusedAttention"), name == "cpu" ? kLayers : 0) << name;
+  }
+}
+
 }  // namespace
 }  // namespace ndtrain

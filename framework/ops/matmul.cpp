@@ -51,10 +51,16 @@ Shape matrices(const Shape& batch, int64_t rows, int64_t columns) {
   return Shape(std::move(dims));
 }
 
+// Of what a Transpose made the value before it: a weight that lies the other way round is read as
+// it is, and its turned copy is not kept for the gradient.
 ValueId transposed(Graph& g, ValueId v) {
   Ints perm;
   for (int d = 0; d < g.shape(v).rank(); ++d) perm.push_back(d);
   std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  const auto made = std::ranges::find_if(g.nodes(), [&](const Node& n) {
+    return n.outputs[0] == v && n.op == "Transpose" && n.attrs.ints("perm") == perm;
+  });
+  if (made != g.nodes().end()) return made->inputs[0];
   return g.add1("Transpose", {v}, {{"perm", perm}});
 }
 

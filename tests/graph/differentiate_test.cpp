@@ -150,6 +150,24 @@ TEST(Differentiate, WhatIsFrozenCostsNoNodes) {
   EXPECT_EQ(std::ranges::count(some, "MatMul") + std::ranges::count(some, "Gemm"), 1);
 }
 
+// Of a weight that lies the other way round the turned copy is no part of the gradient.
+TEST(Differentiate, AProductWithATransposeReadsWhatWasBeforeIt) {
+  Graph g;
+  const ValueId x = g.add_param("x", {DType::kF32, {2, 3}});
+  const ValueId w = g.add_param("w", {DType::kF32, {4, 3}});
+  const ValueId turned = g.add1("Transpose", {w}, {{"perm", Ints{1, 0}}});
+  const ValueId y = g.add1("MatMul", {x, turned});
+  const ValueId seed = ones(g, y);
+  const size_t forward = g.nodes().size();
+  const ValueId dx = differentiate(g, std::vector{y}, std::vector{seed}, std::vector{x, w})[0];
+  for (size_t i = forward; i < g.nodes().size(); ++i) {
+    EXPECT_EQ(std::ranges::count(g.nodes()[i].inputs, turned), 0) << g.nodes()[i].op;
+    if (g.nodes()[i].outputs[0] == dx) {
+      EXPECT_EQ(g.nodes()[i].inputs, (std::vector{seed, w}));
+    }
+  }
+}
+
 TEST(Differentiate, ASeedOfAnotherTypeIsRefused) {
   Graph g;
   const ValueId w = g.add_param("w", Tensor::of<float>(DType::kF32, {2}, {3, -1}));

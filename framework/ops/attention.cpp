@@ -126,9 +126,11 @@ void reference(const ReferenceContext& c) {
   }
 }
 
+// Each weight is a sum over the depth, and has a part in every element of its row of y.
 int64_t terms(const Attrs& a, std::span<const TensorType> in) {
   const Fit fit(a, in, 0);
-  return fit.q.n + fit.k.rows;
+  const int64_t n = std::max<int64_t>(fit.v.n, 1);
+  return (fit.k.rows * (fit.q.n + n) + n - 1) / n;
 }
 
 std::vector<ValueId> gradient(GradientContext& c) {
@@ -193,9 +195,11 @@ void grad_reference(const ReferenceContext& c) {
   }
 }
 
+// Five products, by the elements of dq.
 int64_t grad_terms(const Attrs& a, std::span<const TensorType> in) {
   const Fit fit(a, in, kQ);
-  return fit.q.n + fit.v.n + std::max(fit.q.rows, fit.k.rows);
+  const int64_t n = std::max<int64_t>(fit.q.n, 1);
+  return (fit.k.rows * (3 * n + 2 * fit.v.n) + n - 1) / n;
 }
 
 ExampleInput of(DType t, Shape s) { return {t, std::move(s)}; }
@@ -252,6 +256,7 @@ std::vector<OpDef> attention_ops() {
   const std::vector<AttrSpec> attrs = {{"scale", Kind::kFloat, Attr(1.0)},
                                        {"heads_axis", Kind::kInt, Attr(int64_t{1})}};
   return {{.name = "FusedAttention",
+           .facts = {.kind = OpKind::kProduct},
            .min_inputs = 3,
            .max_inputs = 4,
            .max_outputs = 2,
@@ -263,6 +268,7 @@ std::vector<OpDef> attention_ops() {
            .optional_fusion = always,
            .examples = examples()},
           {.name = "FusedAttentionGrad",
+           .facts = {.kind = OpKind::kProduct},
            .min_inputs = 6,
            .max_inputs = 7,
            .min_outputs = 3,

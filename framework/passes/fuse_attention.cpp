@@ -1,5 +1,5 @@
 // MatMul, Softmax, MatMul as one FusedAttention; a scale and a mask between the products go along,
-// and Transposes that only bring heads before rows and back.
+// and Transposes that only bring heads before rows and back, also where these move its bytes.
 #include <algorithm>
 #include <utility>
 
@@ -70,12 +70,19 @@ std::optional<Match> attention(const Matcher& m, const Bound& b, bool rows_first
   double scale = 1;
   for (const int i : b.nodes) scale *= factor(m, i).value_or(1);
   const Attrs attrs = {{"scale", scale}, {"heads_axis", int64_t{rows_first ? 2 : 1}}};
-  return Match{b.nodes,
-               [b, attrs, outputs, q_in = in[0], k_in = in[1], v_in = in[2]](GraphCopy& to) {
-                 std::vector<ValueId> all = {q_in.in(to), k_in.in(to), v_in.in(to)};
-                 if (b.has("mask")) all.push_back(to.get(b["mask"]));
-                 return to.graph().add("FusedAttention", std::move(all), attrs, outputs)[0];
-               }};
+  const int bytes = b.has("bytes") ? m.producer(b["bytes"]) : -1;
+  if (bytes >= 0 && m.shape(b["step"]).count() != 1) return {};
+  const Node quantize = bytes >= 0 ? m.node(bytes) : Node{};
+  const auto build = [b, attrs, quantize, outputs, q_in = in[0], k_in = in[1],
+                      v_in = in[2]](GraphCopy& to) {
+    std::vector<ValueId> all = {q_in.in(to), k_in.in(to), v_in.in(to)};
+    if (b.has("mask")) all.push_back(to.get(b["mask"]));
+    Graph& g = to.graph();
+    const ValueId y = g.add("FusedAttention", std::move(all), attrs, outputs)[0];
+    if (quantize.op.empty()) return y;
+    return g.add1(quantize.op, {y, to.get(b["step"]), to.get(b["zero"])}, quantize.attrs);
+  };
+  return Match{b.nodes, build};
 }
 
 template <bool kRowsBeforeHeads, bool kTrained>
@@ -84,8 +91,9 @@ std::vector<Match> find_attention(const Matcher& m) {
   const P scores = scaled(P("MatMul", {scaled("q"), keys}));
   const P weights(is_softmax_of_rows, {either({P("Add", {scores, "mask"}), scores})});
   const P y("MatMul", {weights, "v"}, "y");
+  const P bytes("QuantizeLinear", {y, "step", "zero"}, "bytes");
   const std::vector<bool> learned = depends_on(m.graph(), m.graph().params());
-  return find_pattern(m, kRowsBeforeHeads ? P(is_rows_first, {y}) : y,
+  return find_pattern(m, kRowsBeforeHeads ? P(is_rows_first, {either({bytes, y})}) : y,
                       [&](const Bound& b) -> std::optional<Match> {
                         if (kTrained && b.has("mask") && learned[index(b["mask"])]) return {};
                         return attention(m, b, kRowsBeforeHeads, kTrained ? 2 : 1);

@@ -44,12 +44,18 @@ class FuseAttention : public ::testing::Test {
   int attentions(bool takes = true) { return count_nodes(fused(takes), "FusedAttention"); }
 
   // y [2, 5, 3, 6] of queries, keys and values that have rows before heads.
-  ValueId by_rows() {
+  ValueId by_rows(bool in_bytes = false) {
     const ValueId of_rows =
         matmul(softmax(matmul(transposed(input("qr", {2, 5, 3, 4}), {0, 2, 1, 3}),
                               transposed(input("kr", {2, 7, 3, 4}), {0, 2, 3, 1}))),
                transposed(input("vr", {2, 7, 3, 6}), {0, 2, 1, 3}));
-    return transposed(of_rows, {0, 2, 1, 3});
+    return transposed(in_bytes ? quantized(of_rows, number(0.01F)) : of_rows, {0, 2, 1, 3});
+  }
+  ValueId quantized(ValueId x, ValueId step) {
+    const ValueId zero =
+        g.add_constant("", Tensor::from_doubles({DType::kU8, g.shape(step)},
+                                                std::vector<double>(g.shape(step).count(), 128)));
+    return g.add1("QuantizeLinear", {x, step, zero});
   }
 
   Graph g;
@@ -99,6 +105,14 @@ TEST_F(FuseAttention, TransposesOfRowsAndHeadsGoAlong) {
   const Graph r = remove_dead_nodes(fused(true, kAttentionOfRows));
   ASSERT_EQ(r.nodes().size(), 1U);
   EXPECT_EQ(r.nodes()[0].attrs.i("heads_axis"), 2);
+}
+
+TEST_F(FuseAttention, SoDoOnesOfItsBytes) {
+  g.mark_output(by_rows(true));
+  const Graph r = remove_dead_nodes(fused(true, kAttentionOfRows));
+  ASSERT_EQ(r.nodes().size(), 2U);
+  EXPECT_EQ(r.nodes()[0].attrs.i("heads_axis"), 2);
+  EXPECT_EQ(r.nodes()[1].op, "QuantizeLinear");
 }
 
 TEST_F(FuseAttention, TransposesStayWhereQueriesHaveHeadsFirst) {

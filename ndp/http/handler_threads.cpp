@@ -22,13 +22,15 @@ HandlerThreads::~HandlerThreads() {
 }
 
 void HandlerThreads::run(RequestClass of, const std::string& client, std::function<void()> task) {
-  const std::lock_guard lock(mutex_);
-  waiting_.push(of, client, std::move(task));
-  const auto waiting = static_cast<int64_t>(waiting_.size());
-  if (waiting > idle_ && static_cast<int64_t>(threads_.size()) < bounds_.front()) {
-    threads_.emplace_back([this] { work(); });
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push(of, client, std::move(task));
+    const auto waiting = static_cast<int64_t>(waiting_.size());
+    if (waiting > idle_ && static_cast<int64_t>(threads_.size()) < bounds_.front()) {
+      threads_.emplace_back([this] { work(); });
+    }
   }
-  changed_.notify_one();
+  changed_.notify_one();  // who wakes up finds the mutex free
 }
 
 std::optional<RequestClass> HandlerThreads::last_that_may() const {

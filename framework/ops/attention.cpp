@@ -3,23 +3,32 @@
 // You Need", 2017; Dao et al., "FlashAttention", 2022).
 //   q [B, H, S, D], k [B, H, T, D], v [B, H, T, E], mask broadcasting to [B, H, S, T]
 //   y [B, H, S, E], l [B, H, S]: the logarithms of the sums that the softmax divides by
-// With heads_axis 2 all but mask and l have their heads behind the rows: q [B, S, H, D].
-// FusedAttentionGrad: with p = exp(scale q k^T + mask - l) and
-// ds = p * (dy v^T - rowsum(dy * y)): dq = scale ds k, dk = scale ds^T q, dv = p^T dy.
+// With heads_axis 2 all but mask and l have their heads behind the rows: q [B, S, H, D]. Packed,
+// the first input is q, k and v behind each other, [B, S, 3 H, D], and the next two are absent.
+//
+// FusedAttentionGrad: with p = exp(scale q k^T + mask - l) and ds = p * (dy v^T - rowsum(dy * y)):
+// dq = scale ds k, dk = scale ds^T q, dv = p^T dy; packed as the inputs are.
 #include "framework/ops/common.h"
 
 namespace ndtrain {
 namespace {
 
+bool is_packed(const Attrs& a) { return a.flag("packed"); }
+
 // Of a tensor of `rows` rows of `n` numbers for each image and head.
 struct Heads {
   int axis;
   int64_t images, heads, rows, n;
+  int64_t part = 0, parts = 1;  // of the heads that lie together
 
-  Heads(const Attrs& a, const Shape& s) : axis(static_cast<int>(a.i("heads_axis"))) {
+  Heads(const Attrs& a, const Shape& s, int64_t of_packed)
+      : axis(static_cast<int>(a.i("heads_axis"))) {
     if (axis != 1 && axis != 2) throw Error("heads_axis is ", axis, ", must be 1 or 2");
     if (s.rank() != 4) throw Error("queries, keys and values must be of rank 4, not ", s);
     images = s[0], heads = s[axis], rows = s[3 - axis], n = s[3];
+    if (!is_packed(a)) return;
+    if (axis != 2 || heads % 3 != 0) throw Error(s, " cannot be queries, keys and values packed");
+    heads /= 3, part = of_packed, parts = 3;
   }
 
   Shape shape() const {
@@ -27,29 +36,38 @@ struct Heads {
   }
   Heads with(int64_t more_rows, int64_t width) const {
     Heads h = *this;
-    h.rows = more_rows, h.n = width;
+    h.rows = more_rows, h.n = width, h.part = 0, h.parts = 1;
     return h;
   }
   int64_t at(int64_t head, int64_t row, int64_t i) const {  // head: of all images
     if (axis == 1) return (head * rows + row) * n + i;
-    return ((head / heads * rows + row) * heads + head % heads) * n + i;
+    return (((head / heads * rows + row) * parts + part) * heads + head % heads) * n + i;
   }
 };
 
 struct Fit {
   Heads q, k, v, y;
 
-  // Input `first` is q; keys and values follow.
+  // Input `first` is q; keys and values follow, or are in it.
   Fit(const Attrs& a, std::span<const TensorType> in, size_t first)
-      : q(a, in[first].shape),
-        k(a, in[first + 1].shape),
-        v(a, in[first + 2].shape),
+      : q(a, in[first].shape, 0),
+        k(a, part(a, in, first, 1), 1),
+        v(a, part(a, in, first, 2), 2),
         y(q.with(q.rows, v.n)) {
+    if (is_packed(a)) return;
     if (in[first + 1].shape != q.with(k.rows, q.n).shape() ||
         in[first + 2].shape != q.with(k.rows, v.n).shape()) {
       throw Error("queries ", in[first].shape, ", keys ", in[first + 1].shape, " and values ",
                   in[first + 2].shape, " do not fit");
     }
+  }
+  static const Shape& part(const Attrs& a, std::span<const TensorType> in, size_t first, size_t i) {
+    const bool there = first + i < in.size() && in[first + i].dtype != DType::kNone;
+    if (there == is_packed(a)) {
+      throw Error("packed is ", a.i("packed"), ", but input ", first + i, there ? " is" : " is not",
+                  " there");
+    }
+    return in[there ? first + i : first].shape;
   }
   Shape scores() const { return {q.images, q.heads, q.rows, k.rows}; }
   Shape sums() const { return {q.images, q.heads, q.rows}; }
@@ -65,8 +83,10 @@ void check_mask(const InferContext& c, size_t i, const Shape& scores) {
 
 void infer(InferContext& c) {
   require(c, 0, is_float, "a float dtype");
-  for (size_t i = 1; i < 3; ++i) require_same_dtype(c, 0, i);
   const Fit fit(c.attrs, c.in, 0);
+  if (!is_packed(c.attrs)) {
+    for (size_t i = 1; i < 3; ++i) require_same_dtype(c, 0, i);
+  }
   check_mask(c, 3, fit.scores());
   c.out.push_back({c.in[0].dtype, fit.y.shape()});
   if (c.n_outputs > 1) c.out.push_back({DType::kF32, fit.sums()});
@@ -79,7 +99,7 @@ class Scores {
       : fit_(c.attrs, c.in_types, first),
         scale_(c.attrs.f("scale")),
         q_(c.in[first]),
-        k_(c.in[first + 1]) {
+        k_(c.in[is_packed(c.attrs) ? first : first + 1]) {
     if (!c.has(mask)) return;
     const Shape from[] = {c.shape(mask)};
     for_each_broadcast(fit_.scores(), from, [&](int64_t, std::span<const int64_t> at) {
@@ -111,6 +131,7 @@ class Scores {
 void reference(const ReferenceContext& c) {
   const Scores scores(c, 0, 3);
   const Fit& fit = scores.fit();
+  const std::vector<double>& v = c.in[is_packed(c.attrs) ? 0 : 2];
   for (int64_t head = 0; head < fit.q.images * fit.q.heads; ++head) {
     for (int64_t s = 0; s < fit.q.rows; ++s) {
       std::vector<double> w = scores.row(head, s);
@@ -119,7 +140,7 @@ void reference(const ReferenceContext& c) {
       for (double& x : w) sum += x = std::exp(x - top);
       for (int64_t e = 0; e < fit.v.n; ++e) {
         double& y = c.out[0][fit.y.at(head, s, e)] = 0;
-        for (int64_t t = 0; t < fit.k.rows; ++t) y += w[t] / sum * c.in[2][fit.v.at(head, t, e)];
+        for (int64_t t = 0; t < fit.k.rows; ++t) y += w[t] / sum * v[fit.v.at(head, t, e)];
       }
       if (c.out.size() > 1) c.out[1][head * fit.q.rows + s] = top + std::log(sum);
     }
@@ -143,10 +164,13 @@ std::vector<ValueId> gradient(GradientContext& c) {
   // Where nobody asked for the sums it is computed once more.
   std::vector<ValueId> of = c.node.outputs;
   if (of.size() == 1) of = c.g.add(c.node.op, c.node.inputs, c.node.attrs, 2);
-  std::vector<ValueId> in = {c.dy[0], c.x(0), c.x(1), c.x(2), of[0], of[1]};
+  const auto x = [&](size_t i) { return c.has(i) ? c.x(i) : kNone; };
+  std::vector<ValueId> in = {c.dy[0], c.x(0), x(1), x(2), of[0], of[1]};
   if (c.has(3)) in.push_back(c.x(3));
-  const std::vector<ValueId> d = c.g.add("FusedAttentionGrad", std::move(in), c.node.attrs, 3);
-  for (size_t i = 0; i < 3; ++i) {
+  const size_t parts = is_packed(c.node.attrs) ? 1 : 3;
+  const std::vector<ValueId> d =
+      c.g.add("FusedAttentionGrad", std::move(in), c.node.attrs, static_cast<int>(parts));
+  for (size_t i = 0; i < parts; ++i) {
     if (c.wanted[i]) grads[i] = d[i];
   }
   return grads;
@@ -156,21 +180,28 @@ enum GradInput : size_t { kDy, kQ, kK, kV, kY, kSums, kMask };
 
 void infer_grad(InferContext& c) {
   require(c, kDy, is_float, "a float dtype");
-  for (size_t i = kQ; i <= kY; ++i) require_same_dtype(c, kDy, i);
   const Fit fit(c.attrs, c.in, kQ);
+  const bool packed = is_packed(c.attrs);
+  for (size_t i = kQ; i <= kY; ++i) {
+    if (!packed || i == kQ || i == kY) require_same_dtype(c, kDy, i);
+  }
+  if (c.n_outputs != (packed ? 1 : 3)) throw Error("it has ", c.n_outputs, " outputs");
   const TensorType sums{DType::kF32, fit.sums()};
   if (c.shape(kDy) != fit.y.shape() || c.shape(kY) != fit.y.shape() || c.in[kSums] != sums) {
     throw Error("a result ", c.shape(kY), ", its gradient ", c.shape(kDy), " and sums ",
                 c.in[kSums], " do not fit queries ", c.shape(kQ), " and values ", c.shape(kV));
   }
   check_mask(c, kMask, fit.scores());
-  for (size_t i = kQ; i <= kV; ++i) c.out.push_back(c.in[i]);
+  for (int i = 0; i < c.n_outputs; ++i) c.out.push_back(c.in[kQ + static_cast<size_t>(i)]);
 }
 
 void grad_reference(const ReferenceContext& c) {
   const Scores scores(c, kQ, kMask);
   const Fit& fit = scores.fit();
   const double scale = c.attrs.f("scale");
+  const bool packed = is_packed(c.attrs);
+  const std::vector<double>&q = c.in[kQ], &k = c.in[packed ? kQ : kK], &v = c.in[packed ? kQ : kV];
+  std::vector<double>&dq = c.out[0], &dk = c.out[packed ? 0 : 1], &dv = c.out[packed ? 0 : 2];
   for (int64_t head = 0; head < fit.q.images * fit.q.heads; ++head) {
     for (int64_t s = 0; s < fit.q.rows; ++s) {
       const std::vector<double> w = scores.row(head, s);
@@ -182,13 +213,13 @@ void grad_reference(const ReferenceContext& c) {
         const double p = std::exp(w[t] - c.in[kSums][head * fit.q.rows + s]);
         double dp = 0;
         for (int64_t e = 0; e < fit.v.n; ++e) {
-          dp += dy[e] * c.in[kV][fit.v.at(head, t, e)];
-          c.out[2][fit.v.at(head, t, e)] += p * dy[e];
+          dp += dy[e] * v[fit.v.at(head, t, e)];
+          dv[fit.v.at(head, t, e)] += p * dy[e];
         }
         const double ds = p * (dp - sum) * scale;
         for (int64_t d = 0; d < fit.q.n; ++d) {
-          c.out[0][fit.q.at(head, s, d)] += ds * c.in[kK][fit.k.at(head, t, d)];
-          c.out[1][fit.k.at(head, t, d)] += ds * c.in[kQ][fit.q.at(head, s, d)];
+          dq[fit.q.at(head, s, d)] += ds * k[fit.k.at(head, t, d)];
+          dk[fit.k.at(head, t, d)] += ds * q[fit.q.at(head, s, d)];
         }
       }
     }
@@ -227,6 +258,8 @@ std::vector<Example> examples() {
        .attrs = {{"scale", -0.5}},
        .outputs = 2,
        .check_gradient = false},
+      {{{2, 5, 9, 4}, ExampleInput::absent(), ExampleInput::absent(), known({5, 5})},
+       {{"scale", 0.5}, {"heads_axis", 2}, {"packed", 1}}},
   };
 }
 
@@ -235,7 +268,8 @@ std::vector<Example> grad_examples() {
   const Shape s{1, 2, 6, 8};
   return {
       {{{2, 3, 5, 4}, {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 4}, {2, 3, 5, 4}, {2, 3, 5}},
-       {{"scale", 0.35}}},
+       {{"scale", 0.35}},
+       3},
       {{{1, 35, 2, 3},
         {1, 35, 2, 4},
         {1, 19, 2, 4},
@@ -243,9 +277,19 @@ std::vector<Example> grad_examples() {
         {1, 35, 2, 3},
         {1, 2, 35},
         {1, 1, 35, 19}},
-       {{"scale", 0.5}, {"heads_axis", 2}}},
+       {{"scale", 0.5}, {"heads_axis", 2}},
+       3},
       {{of(brain, s), of(brain, s), of(brain, s), of(brain, s), of(brain, s), {1, 2, 6}},
-       {{"scale", 0.25}}},
+       {{"scale", 0.25}},
+       3},
+      {.inputs = {{2, 7, 2, 4},
+                  {2, 7, 6, 4},
+                  ExampleInput::absent(),
+                  ExampleInput::absent(),
+                  {2, 7, 2, 4},
+                  {2, 2, 7}},
+       .attrs = {{"scale", 0.5}, {"heads_axis", 2}, {"packed", 1}},
+       .outputs = 1},
   };
 }
 
@@ -254,10 +298,11 @@ std::vector<Example> grad_examples() {
 std::vector<OpDef> attention_ops() {
   using Kind = AttrSpec::Kind;
   const std::vector<AttrSpec> attrs = {{"scale", Kind::kFloat, Attr(1.0)},
-                                       {"heads_axis", Kind::kInt, Attr(int64_t{1})}};
+                                       {"heads_axis", Kind::kInt, Attr(int64_t{1})},
+                                       {"packed", Kind::kInt, Attr(int64_t{0})}};
   return {{.name = "FusedAttention",
            .facts = {.kind = OpKind::kProduct},
-           .min_inputs = 3,
+           .min_inputs = 1,
            .max_inputs = 4,
            .max_outputs = 2,
            .attrs = attrs,
@@ -271,7 +316,7 @@ std::vector<OpDef> attention_ops() {
            .facts = {.kind = OpKind::kProduct},
            .min_inputs = 6,
            .max_inputs = 7,
-           .min_outputs = 3,
+           .min_outputs = 1,
            .max_outputs = 3,
            .attrs = attrs,
            .infer = infer_grad,

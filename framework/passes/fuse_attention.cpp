@@ -1,5 +1,6 @@
 // MatMul, Softmax, MatMul as one FusedAttention; a scale and a mask between the products go along,
-// and Transposes that only bring heads before rows and back, also where these move its bytes.
+// and Transposes that only bring heads before rows and back, also where these move its bytes, and a
+// Split of queries, keys and values before them.
 #include <algorithm>
 #include <utility>
 
@@ -46,6 +47,26 @@ Reordered reordered(const Matcher& m, ValueId v, Ints perm) {
   return {m.input(made, 0), std::move(perm)};
 }
 
+// Of what a Split and Reshapes made queries, keys and values [B, S, H, D]: the value before them.
+std::optional<ValueId> packed_source(const Matcher& m, const Reordered (&in)[3]) {
+  int split = -1;
+  for (size_t i = 0; i < 3; ++i) {
+    const int made = m.producer(in[i].from);
+    if (!m.is(made, "Reshape") || m.shape(in[i].from) != m.shape(in[0].from)) return {};
+    const ValueId part = m.input(made, 0);
+    if (i == 0) split = m.producer(part);
+    if (!m.is(split, "Split") || m.producer(part) != split) return {};
+    const Node& n = m.node(split);
+    if (n.outputs.size() != 3 || n.outputs[i] != part || m.shape(part).rank() != 3 ||
+        m.shape(part).axis(n.attrs.i("axis"), "axis") != 2) {
+      return {};
+    }
+    const Shape &rows = m.shape(part), &heads = m.shape(in[i].from);
+    if (rows[0] != heads[0] || rows[1] != heads[1]) return {};
+  }
+  return m.input(split, 0);
+}
+
 bool is_softmax_of_rows(const Matcher& m, int i) {
   const Shape& s = m.shape(m.result(i));
   return m.is(i, "Softmax") && s.axis(m.node(i).attrs.i("axis"), "axis") == s.rank() - 1;
@@ -69,15 +90,23 @@ std::optional<Match> attention(const Matcher& m, const Bound& b, bool rows_first
   if (rows_first && !std::ranges::all_of(in, &Reordered::is_free)) return {};
   double scale = 1;
   for (const int i : b.nodes) scale *= factor(m, i).value_or(1);
-  const Attrs attrs = {{"scale", scale}, {"heads_axis", int64_t{rows_first ? 2 : 1}}};
+  const std::optional<ValueId> packed = rows_first ? packed_source(m, in) : std::nullopt;
+  const Attrs attrs = {{"scale", scale},
+                       {"heads_axis", int64_t{rows_first ? 2 : 1}},
+                       {"packed", int64_t{packed ? 1 : 0}}};
   const int bytes = b.has("bytes") ? m.producer(b["bytes"]) : -1;
   if (bytes >= 0 && m.shape(b["step"]).count() != 1) return {};
   const Node quantize = bytes >= 0 ? m.node(bytes) : Node{};
-  const auto build = [b, attrs, quantize, outputs, q_in = in[0], k_in = in[1],
-                      v_in = in[2]](GraphCopy& to) {
-    std::vector<ValueId> all = {q_in.in(to), k_in.in(to), v_in.in(to)};
-    if (b.has("mask")) all.push_back(to.get(b["mask"]));
+  const auto build = [b, attrs, quantize, outputs, packed, q_in = in[0], k_in = in[1], v_in = in[2],
+                      of = Shape{q[0], q[2], 3 * q[1], q[3]}](GraphCopy& to) {
     Graph& g = to.graph();
+    std::vector<ValueId> all(3, kNone);
+    if (packed) {
+      all[0] = g.add1("Reshape", {to.get(*packed), g.add_constant("", of.dims())});
+    } else {
+      all = {q_in.in(to), k_in.in(to), v_in.in(to)};
+    }
+    if (b.has("mask")) all.push_back(to.get(b["mask"]));
     const ValueId y = g.add("FusedAttention", std::move(all), attrs, outputs)[0];
     if (quantize.op.empty()) return y;
     return g.add1(quantize.op, {y, to.get(b["step"]), to.get(b["zero"])}, quantize.attrs);

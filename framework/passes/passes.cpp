@@ -63,7 +63,7 @@ bool takes_gradient(Needs needs, const Graph& g, const Node& n, const Accepts& a
   const ValueId dy = with.add_input("", g.type(n.outputs[0]));
   std::vector<ValueId> dys(n.outputs.size(), kNone);
   dys[0] = dy;
-  const bool wanted[] = {true, true, true, false};
+  const bool wanted[] = {true, true, true, false};  // the mask is not
   GradientContext context{with, n, dys, std::span(wanted).first(n.inputs.size())};
   find_op(n.op).gradient(context);
   return std::ranges::all_of(with.nodes().subspan(g.nodes().size()), [&](const Node& made) {

@@ -107,6 +107,22 @@ TEST_F(FuseAttention, TransposesOfRowsAndHeadsGoAlong) {
   EXPECT_EQ(r.nodes()[0].attrs.i("heads_axis"), 2);
 }
 
+TEST_F(FuseAttention, ASplitOfQueriesKeysAndValuesGoesAlong) {
+  const ValueId third = g.add_constant("", std::vector<int64_t>{12, 12, 12});
+  const std::vector<ValueId> qkv =
+      g.add("Split", {input("qkv", {2, 5, 36}), third}, {{"axis", 2}}, 3);
+  const auto heads = [&](ValueId part, Ints perm) {
+    const ValueId to = g.add_constant("", std::vector<int64_t>{2, 5, 3, 4});
+    return transposed(g.add1("Reshape", {part, to}), std::move(perm));
+  };
+  const ValueId weights = softmax(matmul(heads(qkv[0], {0, 2, 1, 3}), heads(qkv[1], {0, 2, 3, 1})));
+  g.mark_output(transposed(matmul(weights, heads(qkv[2], {0, 2, 1, 3})), {0, 2, 1, 3}));
+  const Graph r = remove_dead_nodes(fused(true, kAttentionOfRows));
+  ASSERT_EQ(r.nodes().size(), 2U);
+  EXPECT_EQ(r.nodes()[0].op, "Reshape");
+  EXPECT_EQ(r.nodes()[1].attrs.i("packed"), 1);
+}
+
 TEST_F(FuseAttention, SoDoOnesOfItsBytes) {
   g.mark_output(by_rows(true));
   const Graph r = remove_dead_nodes(fused(true, kAttentionOfRows));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -108,14 +109,7 @@ NodeRun forward(const Large& c, const std::vector<double>& mask = {}, int output
   return node_with("FusedAttention", c.attrs(), shapes, values, outputs);
 }
 
-class LargeAttention : public ::testing::TestWithParam<Large> {};
-
-TEST_P(LargeAttention, MatchesTheReferenceWithAnyThreads) {
-  check_node(find_op("FusedAttention"), GetParam().name, forward(GetParam()), 1e-5);
-}
-
-TEST_P(LargeAttention, SoDoesItsGradient) {
-  const Large& c = GetParam();
+NodeRun backward(const Large& c) {
   const NodeRun f = forward(c);
   const std::vector<std::vector<double>> y = reference_of(f);
   std::vector<Shape> shapes = {f.out[0].shape, f.in[0].shape,  f.in[1].shape,
@@ -130,8 +124,17 @@ TEST_P(LargeAttention, SoDoesItsGradient) {
     shapes.push_back(c.mask);
     values.push_back(numbers(c, "mask", c.mask));
   }
-  check_node(find_op("FusedAttentionGrad"), c.name,
-             node_with("FusedAttentionGrad", c.attrs(), shapes, values, 3), 2e-5);
+  return node_with("FusedAttentionGrad", c.attrs(), shapes, values, 3);
+}
+
+class LargeAttention : public ::testing::TestWithParam<Large> {};
+
+TEST_P(LargeAttention, MatchesTheReferenceWithAnyThreads) {
+  check_node(find_op("FusedAttention"), GetParam().name, forward(GetParam()), 1e-5);
+}
+
+TEST_P(LargeAttention, SoDoesItsGradient) {
+  check_node(find_op("FusedAttentionGrad"), GetParam().name, backward(GetParam()), 2e-5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, LargeAttention, ::testing::ValuesIn(large_attentions()),
@@ -149,6 +152,48 @@ TEST(MaskedAttention, ABlockMayBeMaskedAndARowWithoutKeysIsNoNumber) {
   const NodeRun run = forward(c, mask, 1);
   EXPECT_TRUE(std::isnan(reference_of(run)[0][7 * 8]));
   check_node(find_op("FusedAttention"), c.name, run, 1e-5);
+}
+
+// Queries, keys and values in one value: the bytes that they have apart, forward and backward.
+TEST(PackedAttention, HasTheBytesOfThePartsApart) {
+  const Large c{"Packed", 2, 3, 70, 70, 20, 20, 2, 0.5};
+  const NodeRun apart = forward(c);
+  const auto packed_of = [&](const std::vector<const std::byte*>& parts) {
+    Bytes all(static_cast<size_t>(3 * c.shape(c.queries, c.depth).count()) * sizeof(float));
+    const size_t row = static_cast<size_t>(c.heads * c.depth) * sizeof(float);
+    for (size_t r = 0; r < static_cast<size_t>(c.images * c.queries); ++r) {
+      for (size_t p = 0; p < 3; ++p) {
+        std::memcpy(all.data() + (3 * r + p) * row, parts[p] + r * row, row);
+      }
+    }
+    return all;
+  };
+  const Shape of{c.images, c.queries, 3 * c.heads, c.depth};
+  const auto pack = [&](NodeRun& run, size_t q, const NodeRun& from) {
+    run.in[q].shape = of;
+    run.in[q + 1] = run.in[q + 2] = {DType::kNone, {}};
+    run.data[q] =
+        packed_of({from.data[q].data(), from.data[q + 1].data(), from.data[q + 2].data()});
+    run.attrs.set("packed", int64_t{1});
+  };
+  NodeRun packed = forward(c);
+  pack(packed, 0, apart);
+  for (const auto& plugin : Plugin::cpu_builds()) {
+    SCOPED_TRACE(plugin->path());
+    plugin->set_threads(2);
+    const std::vector<Bytes> want = plugin->run(apart), got = plugin->run(packed);
+    ASSERT_EQ(got.size(), 2U);
+    for (size_t k = 0; k < 2; ++k) EXPECT_TRUE(got[k] == want[k]) << "output " << k;
+  }
+  NodeRun slopes_apart = backward(c), slopes = backward(c);
+  pack(slopes, 1, slopes_apart);
+  slopes.out = {{DType::kF32, of}};
+  for (const auto& plugin : Plugin::cpu_builds()) {
+    SCOPED_TRACE(plugin->path());
+    const std::vector<Bytes> want = plugin->run(slopes_apart), got = plugin->run(slopes);
+    ASSERT_EQ(got.size(), 1U);
+    EXPECT_TRUE(got[0] == packed_of({want[0].data(), want[1].data(), want[2].data()}));
+  }
 }
 
 // Of an image in a batch, and of heads in an image.

@@ -105,7 +105,7 @@ class Attention final : public Kernel {
     const void* mask = mask_.present() ? in[3] : nullptr;
     pack_queries(in[0], head, first, last, scratch);
     for (int64_t b = 0; b < blocks_.count(); ++b) {
-      pack_keys(in[1], in[2], head, b, scratch);
+      pack_keys(in[s_.port(0, 1)], in[s_.port(0, 2)], head, b, scratch);
       for (int64_t p = first; p < last; ++p) attend(mask, head, p, p - first, b, scratch);
     }
     for (int64_t p = first; p < last; ++p) finish(head, p, p - first, scratch, out);
@@ -113,7 +113,7 @@ class Attention final : public Kernel {
 
   void pack_queries(const void* q, int64_t head, int64_t first, int64_t last,
                     float* scratch) const {
-    const HeadRows rows = s_.rows_of(head, s_.queries, s_.depth);
+    const HeadRows rows = s_.query_rows(head);
     const int64_t size = s_.depth * kTileCols;
     for (int64_t p = first; p < last; ++p) {
       const int64_t n = s_.queries_of(p);
@@ -130,11 +130,9 @@ class Attention final : public Kernel {
   void pack_keys(const void* k, const void* v, int64_t head, int64_t block, float* scratch) const {
     const int64_t from = blocks_.begin(block), n = blocks_.begin(block + 1) - from;
     const RowPanels keys(n), columns(s_.width);
-    const Floats key =
-        floats(k, s_.rows_of(head, s_.keys, s_.depth), from, n, s_.depth, scratch + rows_at_);
+    const Floats key = floats(k, s_.key_rows(head), from, n, s_.depth, scratch + rows_at_);
     pack_rows(key.data, key.step, 1, s_.depth, keys, 0, keys.count(), scratch + keys_at_);
-    const Floats value =
-        floats(v, s_.rows_of(head, s_.keys, s_.width), from, n, s_.width, scratch + rows_at_);
+    const Floats value = floats(v, s_.value_rows(head), from, n, s_.width, scratch + rows_at_);
     pack_rows(value.data, 1, value.step, n, columns, 0, columns.count(), scratch + values_at_);
   }
 
@@ -162,7 +160,7 @@ class Attention final : public Kernel {
     const Running& r = running(scratch, at);
     alignas(64) float share[kTileCols] = {};
     for (int64_t j = 0; j < n; ++j) share[j] = 1 / r.sum[j];
-    const HeadRows rows = s_.rows_of(head, s_.queries, s_.width);
+    const HeadRows rows = s_.result_rows(head);
     store_upright(results(scratch, at), s_.width, share, n,
                   as<T>(out[0]) + rows.first + panel * kTileCols * rows.step, rows.step);
     if (!sums_) return;

@@ -76,13 +76,13 @@ class AttentionGrad::Task {
         s_(of.s_),
         head_(head),
         in_(in),
-        q_(s_.rows_of(head, s_.queries, s_.depth)),
-        k_(s_.rows_of(head, s_.keys, s_.depth)),
-        v_(s_.rows_of(head, s_.keys, s_.width)),
-        y_(s_.rows_of(head, s_.queries, s_.width)),
+        q_(s_.query_rows(head)),
+        k_(s_.key_rows(head)),
+        v_(s_.value_rows(head)),
+        y_(s_.result_rows(head)),
         dq_(as<float>(out[0]) + q_.first),
-        dk_(as<float>(out[1]) + k_.first),
-        dv_(as<float>(out[2]) + v_.first),
+        dk_(as<float>(out[s_.port(0, 1)]) + k_.first),
+        dv_(as<float>(out[s_.port(0, 2)]) + v_.first),
         scratch_(scratch) {}
 
   void run() {
@@ -122,11 +122,11 @@ class AttentionGrad::Task {
 
   void pack_keys() {
     const RowPanels keys(keys_), columns(s_.depth);
-    const float* k = input(kK, k_) + key_ * k_.step;
+    const float* k = input(s_.port(kQ, 1), k_) + key_ * k_.step;
     pack_rows(k, k_.step, 1, s_.depth, keys, 0, keys.count(), scratch_ + of_.keys_at_);
     pack_rows(k, 1, k_.step, keys_, columns, 0, columns.count(), scratch_ + of_.columns_at_);
-    pack_rows(input(kV, v_) + key_ * v_.step, v_.step, 1, s_.width, keys, 0, keys.count(),
-              scratch_ + of_.values_at_);
+    pack_rows(input(s_.port(kQ, 2), v_) + key_ * v_.step, v_.step, 1, s_.width, keys, 0,
+              keys.count(), scratch_ + of_.values_at_);
   }
 
   // Some panels of queries by the keys of one block.

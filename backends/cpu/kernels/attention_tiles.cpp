@@ -6,9 +6,11 @@
 namespace ndtrain::cpu {
 
 AttentionShape::AttentionShape(const Node& node, int q)
-    : rows_first(node.i("heads_axis", 1) == 2), scale(static_cast<float>(node.f("scale"))) {
-  const ndt_tensor_type &queries_type = node.in(q), &keys_type = node.in(q + 1),
-                        &values_type = node.in(q + 2);
+    : rows_first(node.i("heads_axis", 1) == 2),
+      packed(node.i("packed", 0) != 0),
+      scale(static_cast<float>(node.f("scale"))) {
+  const ndt_tensor_type &queries_type = node.in(q), &keys_type = node.in(port(q, 1)),
+                        &values_type = node.in(port(q, 2));
   for (const ndt_tensor_type* t : {&queries_type, &keys_type, &values_type}) {
     if (t->rank != 4) invalid("queries, keys and values are not of rank 4");
     if (t->dtype != queries_type.dtype) unsupported("mixed dtypes");
@@ -16,20 +18,23 @@ AttentionShape::AttentionShape(const Node& node, int q)
   }
   const int of_heads = rows_first ? 2 : 1, of_rows = 3 - of_heads;
   images = queries_type.dims[0];
-  heads = queries_type.dims[of_heads];
+  heads = queries_type.dims[of_heads] / (packed ? 3 : 1);
   queries = queries_type.dims[of_rows];
   keys = keys_type.dims[of_rows];
   depth = queries_type.dims[3];
   width = values_type.dims[3];
-  if (cpu::count(keys_type) != all_heads() * keys * depth ||
-      cpu::count(values_type) != all_heads() * keys * width) {
+  const int64_t parts = packed ? 3 : 1;
+  if (cpu::count(keys_type) != all_heads() * parts * keys * depth ||
+      cpu::count(values_type) != all_heads() * parts * keys * width || (packed && !rows_first)) {
     invalid("keys and values do not fit the queries");
   }
 }
 
-HeadRows AttentionShape::rows_of(int64_t head, int64_t rows, int64_t n) const {
+HeadRows AttentionShape::rows_of(int64_t head, int64_t rows, int64_t n, int part) const {
   if (!rows_first) return {head * rows * n, n};
-  return {(head / heads * rows * heads + head % heads) * n, heads * n};
+  const int64_t before = packed && part > 0 ? part * heads : 0;
+  const int64_t step = packed && part >= 0 ? 3 * heads : heads;
+  return {(head / heads * rows * step + before + head % heads) * n, step * n};
 }
 
 AttentionMask::AttentionMask(const Node& node, int input, const AttentionShape& shape)

@@ -20,6 +20,7 @@ struct HeadRows {
 struct AttentionShape {
   int64_t images, heads, queries, keys, depth, width;
   bool rows_first;  // of the dims of a tensor, heads behind them
+  bool packed;      // queries, keys and values are input `q`, heads behind heads
   float scale;
 
   AttentionShape(const Node& node, int q);  // its inputs from `q` on are queries, keys, values
@@ -30,7 +31,15 @@ struct AttentionShape {
   }
   // Lanes of a panel that are computed: whole vectors.
   int64_t lanes_of(int64_t panel) const { return queries_of(panel) <= kLanes ? kLanes : kTileCols; }
-  HeadRows rows_of(int64_t head, int64_t rows, int64_t n) const;
+  HeadRows query_rows(int64_t head) const { return rows_of(head, queries, depth, 0); }
+  HeadRows key_rows(int64_t head) const { return rows_of(head, keys, depth, 1); }
+  HeadRows value_rows(int64_t head) const { return rows_of(head, keys, width, 2); }
+  HeadRows result_rows(int64_t head) const { return rows_of(head, queries, width, -1); }
+  // Which port is that of keys (1) or values (2), of ports from `q` on.
+  int port(int q, int part) const { return packed ? q : q + part; }
+
+ private:
+  HeadRows rows_of(int64_t head, int64_t rows, int64_t n, int part) const;
 };
 
 // Keys are taken in blocks, by their number alone.

@@ -43,12 +43,12 @@ ndt_tensor_type read_mask(const Node& node, const Asked& a) {
 }
 
 Asked asked(const ndt_device& device, const Node& node) {
+  if (node.i("heads_axis") != 1) unsupported("its heads lie behind the rows");
+  if (node.has_output(1)) unsupported("the sums of its softmax are asked for");
   Asked a{.q = node.in(kQ), .k = node.in(kK), .v = node.in(kV), .o = node.out()};
   if (a.q.dtype != NDT_F16 && a.q.dtype != NDT_BF16) {
     unsupported("cuDNN's fused attention is for f16 and bf16, not ", plugin::name_of(a.q.dtype));
   }
-  if (node.i("heads_axis") != 1) unsupported("its heads lie behind the rows");
-  if (node.has_output(1)) unsupported("the sums of its softmax are asked for");
   if (device.architecture < kOldestArchitecture) {
     unsupported("cuDNN's fused attention needs architecture ", kOldestArchitecture, ", this is ",
                 device.architecture);

@@ -73,9 +73,7 @@ void declare_store(ArgsSpec& args) {
             "keep crops compressed, without loss: about half of the bytes; those that are there "
             "stay as they are");
   declare_rados(args);
-  args.flag("shard",
-            "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
-            "directory",
+  args.flag("shard", "a part of the photos, as 0/2 and 1/2: to try several stores on one directory",
             "I/N", "0/1");
   args.flag("no-watch",
             "do not follow the photo directory: photos that are put there are seen by the next job "

@@ -419,10 +419,9 @@ std::string JobSpec::text() const {
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
     if (t.shards != 1) j["shards"] = t.shards;
     add_group(*this, j);
-  } else if (kind == JobKind::kRefine) {
-    j["dry_run"] = dry_run;
   } else {
-    j.update({{"top_k", top_k}, {"only", name_in(kOnly, only)}, {"dry_run", dry_run}});
+    if (kind != JobKind::kRefine) j.update({{"top_k", top_k}, {"only", name_in(kOnly, only)}});
+    j["dry_run"] = dry_run;
   }
   // An earlier Tuner knows these of no fine-tuning.
   const bool one_task = kind == JobKind::kFinetune && task == kDefaultTask;

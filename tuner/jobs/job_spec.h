@@ -104,8 +104,8 @@ struct JobSpec {
   // kRelabel, kEvaluate
   uint32_t top_k = 5;
   RelabelOnly only = RelabelOnly::kAll;
-  // Of a relabelling: only what it would do, from a sample. Of a refinement: issues are not kept. Of
-  // a fine-tuning with SlowLinkSpec::controller: decisions are logged alone.
+  // Of a relabelling: only what it would do, from a sample. Of a refinement: issues are not kept.
+  // Of a fine-tuning with SlowLinkSpec::controller: decisions are logged alone.
   bool dry_run = false;
 
   // What stores say of their photos, by folders say, is of the default task; in mode ideal the job

@@ -197,8 +197,10 @@ TEST_P(CudnnLibrary, HasEnginesForAttentionFromArchitecture80On) {
     const ndt_tensor_type x = row(c.type, {kImages, kHeads, kTokens, kDepth});
     std::vector<ndt_tensor_type> in = {x, x, x};
     if (c.masked) in.push_back(row(c.type, {kTokens, kTokens}));
-    const std::string why =
-        prepare("FusedAttention", in, x, {{"scale", -1, nullptr, 0.125, nullptr}});
+    const int64_t heads_axis = 1;
+    const std::string why = prepare(
+        "FusedAttention", in, x,
+        {{"scale", -1, nullptr, 0.125, nullptr}, {"heads_axis", 1, &heads_axis, 0, nullptr}});
     EXPECT_EQ(why.empty(), device_.architecture >= 80) << why;
   }
 }

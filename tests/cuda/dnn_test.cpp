@@ -303,7 +303,7 @@ struct AttentionCase {
 constexpr int64_t kPhotos = 2, kHeads = 2, kQueries = 5, kKeys = 6;
 
 NodeRun attention_node(const AttentionCase& c) {
-  NodeRun run{.op = "FusedAttention", .attrs = {{"scale", 0.5}}};
+  NodeRun run{.op = "FusedAttention", .attrs = {{"scale", 0.5}, {"heads_axis", 1}, {"packed", 0}}};
   const Shape q{kPhotos, kHeads, kQueries, c.depth}, k{kPhotos, kHeads, kKeys, c.depth};
   std::vector<Shape> shapes = {q, k, k};
   if (c.mask_rows) shapes.push_back({c.mask_rows, kKeys});

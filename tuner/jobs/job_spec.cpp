@@ -211,7 +211,8 @@ void demand_refinement(const JobSpec& s) {
 void demand_dry_run(const JobSpec& s) {
   if (!s.dry_run || s.kind != JobKind::kFinetune || s.slow_link.controller) return;
   throw Error(
-      "job: dry_run true of kind finetune: it is of a relabelling, a refinement, or a fine-tuning "
+      "job: dry_run true of kind finetune: it is of a relabelling, a refinement, or of a "
+      "fine-tuning "
       "with controller; leave it away, or add that");
 }
 
@@ -424,10 +425,9 @@ std::string JobSpec::text() const {
     j["dry_run"] = dry_run;
   }
   // An earlier Tuner knows these of no fine-tuning.
-  const bool one_task = kind == JobKind::kFinetune && task == kDefaultTask;
-  const bool one_collection = kind == JobKind::kFinetune && collection == kDefaultCollection;
-  if (!one_task) j["task"] = task;
-  if (!one_collection) j["collection"] = collection;
+  const bool finetunes = kind == JobKind::kFinetune;
+  if (!finetunes || task != kDefaultTask) j["task"] = task;
+  if (!finetunes || collection != kDefaultCollection) j["collection"] = collection;
   return json_text(j, 2);
 }
 

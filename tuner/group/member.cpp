@@ -25,11 +25,12 @@ std::string with_host_of(const std::string& address, const std::string& other) {
 
 namespace {
 
+using Leaves = std::function<bool()>;
 using Say = std::function<void(const std::string& line)>;
 
 // Until it is over, or an Error where `stop` has ended a wait.
 FollowEnd train(const MemberSetting& setting, const TrainingPlace& place,
-                const std::stop_token& stop, const Say& say) {
+                const std::stop_token& stop, const Leaves& leaves, const Say& say) {
   auto streams = meet_ranks(setting.net,
                             {.rank = place.rank,
                              .ranks = place.ranks,
@@ -74,7 +75,8 @@ FollowEnd train(const MemberSetting& setting, const TrainingPlace& place,
                     place.ranks, training->own_shards().size(), training->shards()));
   }
   MemberRows rows(spool, rules.spec, training->row_types(), [&] { return training->epoch(); });
-  const FollowEnd ended = follow(*training, rows, [&] { return stop.stop_requested(); });
+  const FollowEnd ended =
+      follow(*training, rows, [&] { return leaves() || stop.stop_requested(); });
   if (ended == FollowEnd::kOver) files.keep_only({});
   say(fmt::format(
       "job {}: {}, {} epochs, {:.1f} MB of rows received, {:.1f} s of waiting for the others",
@@ -90,9 +92,9 @@ FollowEnd train(const MemberSetting& setting, const TrainingPlace& place,
 }  // namespace
 
 FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
-                    const std::stop_token& stop, const Say& say) {
+                    const std::stop_token& stop, const Leaves& leaves, const Say& say) {
   try {
-    return train(setting, place, stop, say);
+    return train(setting, place, stop, leaves, say);
   } catch (const Error&) {
     if (!stop.stop_requested()) throw;
     say(fmt::format("job {}: stopped while it waited for the others", place.job));

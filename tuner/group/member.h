@@ -37,11 +37,12 @@ struct TrainingPlace {
   std::string rendezvous;  // where rank 0 listens
 };
 
-// Returns when rank 0 has ended the training or has all meet again, or `stop` is requested, by any
-// thread, which ends each wait for other ranks. `say` tells people. Throws Error, RankLost where it
+// Returns when rank 0 has ended the training or has all meet again; when `leaves`, which is asked
+// between two waits for other ranks, is true; or when `stop` is requested, by any thread, which
+// ends each wait, and is harder on the others. `say` tells people. Throws Error, RankLost where it
 // cannot go on.
 FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
-                    const std::stop_token& stop,
+                    const std::stop_token& stop, const std::function<bool()>& leaves,
                     const std::function<void(const std::string& line)>& say);
 
 // `address` with the host of `other` where it has none of its own.

@@ -24,6 +24,9 @@ using namespace ndp;
 
 namespace {
 
+// For a training to come to the end of a wait.
+constexpr std::chrono::seconds kEndOfAWait{10};
+
 // By default of this machine where the Tuner is on it.
 std::string listen_of(const MemberConfig& config) {
   if (config.relay || !config.listen.empty()) return config.listen;
@@ -93,6 +96,15 @@ struct MemberDaemon::Parts final : TunerEvents {
     certificates.look(clock.monotonic());
   }
 
+  // Between two waits, where the others are told of it at once; in the midst of one where they
+  // stand still.
+  void leave() {
+    leaves = true;
+    connection->leave("it was told to");
+    const auto until = clock.monotonic() + kEndOfAWait;
+    while (training && !over && clock.monotonic() < until) (void)events.take(kLongestWait);
+  }
+
   // Each dial takes the next address.
   const std::string& tuner_of(LinkId link) const { return tuners[(link - 1) % tuners.size()]; }
 
@@ -143,8 +155,9 @@ struct MemberDaemon::Parts final : TunerEvents {
 
   void train(const TrainingPlace& place, const std::stop_token& stop) {
     try {
-      const FollowEnd ended =
-          take_part(setting, place, stop, [](const std::string& line) { log::info("{}", line); });
+      const FollowEnd ended = take_part(
+          setting, place, stop, [this] { return leaves.load(); },
+          [](const std::string& line) { log::info("{}", line); });
       if (ended == FollowEnd::kStopped) failure = "it was stopped";
     } catch (const std::exception& e) {
       failure = e.what();
@@ -171,6 +184,7 @@ struct MemberDaemon::Parts final : TunerEvents {
   const MemberSetting setting;
   LinkEvents<wire::ToStore> events;
   std::unique_ptr<TunerConnection> connection;
+  std::atomic<bool> leaves = false;  // the training's thread is to, between two waits
   std::atomic<bool> over = false;
   std::optional<Joined> training;
   std::optional<Joined> asked;  // meanwhile, by a Tuner that has taken over
@@ -184,8 +198,7 @@ MemberDaemon::~MemberDaemon() = default;
 
 void MemberDaemon::run(const std::function<bool()>& stop) {
   while (!stop()) parts_->turn();
-  parts_->thread.request_stop();
-  parts_->connection->leave("it was told to");
+  parts_->leave();
 }
 
 }  // namespace ndtrain::tuner

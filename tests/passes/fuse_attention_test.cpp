@@ -161,7 +161,8 @@ TEST_F(FuseAttention, WithoutAKernelOfItsGradientItIsNotTrained) {
 }
 
 TEST_F(FuseAttention, AMaskThatIsLearnedIsTrainedApart) {
-  const ValueId bias = g.add_param("bias", random_tensor({DType::kF32, {3, 5, 7}}, 1, "bias"));
+  const ValueId bias =
+      g.add_param("bias", testing::random_tensor({DType::kF32, {3, 5, 7}}, 1, "bias"));
   g.mark_output(matmul(softmax(g.add1("Add", {matmul(q, keys), bias})), v));
   EXPECT_EQ(count_nodes(fuse_trained_attention(g, takes_all_but("")), "FusedAttention"), 0);
   EXPECT_EQ(attentions(), 1);

@@ -143,14 +143,14 @@ INSTANTIATE_TEST_SUITE_P(Cases, LargeAttention, ::testing::ValuesIn(large_attent
 // The first block of keys is masked for some queries, all keys are for one.
 TEST(MaskedAttention, ABlockMayBeMaskedAndARowWithoutKeysIsNoNumber) {
   const Large c{"Masked", 1, 1, 40, 520, 8, 8, 1, 1, {40, 520}};
-  std::vector<double> mask(40 * 520, 0);
+  std::vector<double> mask(size_t{40} * 520, 0);
   for (size_t s = 0; s < 40; ++s) {
     const size_t masked = s == 7 ? 520 : s % 2 ? 300 : 0;
     std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(s * 520), masked, kMasked);
   }
   // The logarithm of no sum is another matter.
   const NodeRun run = forward(c, mask, 1);
-  EXPECT_TRUE(std::isnan(reference_of(run)[0][7 * 8]));
+  EXPECT_TRUE(std::isnan(reference_of(run)[0][size_t{7} * 8]));
   check_node(find_op("FusedAttention"), c.name, run, 1e-5);
 }
 

@@ -217,7 +217,7 @@ class Job {
         double left = made_ * photos_of(run) * rows_of_photo(in_, run) * share(s);
         const double least = left / most_pieces;
         while (left > 1e-9) {
-          const auto task = static_cast<double>(row_task(static_cast<size_t>(left), photo_s));
+          const auto task = static_cast<double>(ndp::row_task(static_cast<size_t>(left), photo_s));
           const double n = std::min(left, std::max(task, least));
           left -= n;
           const double worked = store.busy();

@@ -49,6 +49,10 @@ JobRunner::JobRunner(const Ports& ports)
                .audit_seed = ports.audit_seed}),
       room_(ports.fs, ports.clock, ports.records.directory()) {}
 
+JobRunner::~JobRunner() {
+  for (const ActivePtr& job : jobs_) job->again = nullptr;  // it holds the job
+}
+
 std::vector<ActivePtr> JobRunner::in_progress() const {
   std::vector<ActivePtr> all;
   std::ranges::copy_if(jobs_, std::back_inserter(all), [](const auto& job) { return !job->over; });

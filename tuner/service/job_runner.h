@@ -48,6 +48,7 @@ class JobRunner final : JobControl {
     uint64_t audit_seed = 0;
   };
   explicit JobRunner(const Ports& ports);
+  ~JobRunner();
 
   // Nothing is in progress, and no task of what was is out: such a task holds its job's files.
   bool idle() const { return jobs_.empty(); }

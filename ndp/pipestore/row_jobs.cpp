@@ -252,7 +252,8 @@ void RowJobs::opened(uint64_t id, const Result<Opened>& result,
 void RowJobs::make_more(uint64_t id) {
   Job& job = jobs_.at(id);
   while (job.tasks < kTasks) {
-    std::optional<RowDelivery::Batch> batch = job.work->next(row_task(job.work->waiting(), job.photo_s));
+    std::optional<RowDelivery::Batch> batch =
+        job.work->next(row_task(job.work->waiting(), job.photo_s));
     if (!batch) return;
     ++job.tasks;
     make(id, std::move(*batch));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "framework/core/error.h"
 #include "framework/parallel/between_ranks.h"
@@ -131,10 +132,16 @@ ChosenExchange choose_exchange(Communicator& ranks, const ExchangeChoice& choice
 std::optional<size_t> begun_exchange(const ExchangeChoice& choice, const RunSettings& before) {
   const std::string sync = before.text("sync");
   if (sync.empty()) return std::nullopt;
+  // A candidate is also told by what it lacks: without staleness it is another one than with.
+  std::set<std::string> flags;
+  for (const ExchangeCandidate& c : choice.candidates) {
+    for (const auto& [flag, value] : c.settings) flags.insert(flag);
+  }
+  flags.erase(kRanksFlag);
   for (size_t i = 0; i < choice.candidates.size(); ++i) {
-    const Settings& settings = choice.candidates[i].settings;
-    const bool same = std::ranges::all_of(settings, [&](const auto& setting) {
-      return setting.first == kRanksFlag || before.text(setting.first) == setting.second;
+    const RunSettings candidate{.asked = choice.candidates[i].settings};
+    const bool same = std::ranges::all_of(flags, [&](const std::string& flag) {
+      return before.text(flag) == candidate.text(flag);
     });
     if (same) return i;
   }

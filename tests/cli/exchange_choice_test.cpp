@@ -1,7 +1,10 @@
 // Trainings whose ranks choose how they exchange: --sync auto --allow-lossy.
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "framework/core/json.h"
+#include "framework/sparse/plan/exchange_method.h"
 #include "tests/cli/ranks_fixture.h"
 
 namespace ndtrain {
@@ -77,6 +80,20 @@ TEST_F(ExchangeChosen, WhatIsTakenIsWhatItsFlagsGive) {
                                           "--sync", "auto", "--allow-lossy"}));
   EXPECT_EQ(three.code, 1);
   EXPECT_THAT(three.err, HasSubstr("--ranks is 3 and was 2"));
+}
+
+TEST_F(ExchangeChosen, EachWayIsGoneOnWithThatMayBeTaken) {
+  for (const ExchangeMethod& method : slow_link_methods()) {
+    SCOPED_TRACE(method.text());
+    const std::string directory = "run of " + method.text();
+    Words begun = train(directory, {"--ranks", "2", "-e", "1"});
+    std::istringstream flags(method.flags());
+    for (std::string word; flags >> word;) begun.push_back(word);
+    ASSERT_EQ(run(begun).code, 0);
+    const Outcome on = run(chosen(directory, {"-e", "2", "--resume"}));
+    EXPECT_EQ(on.code, 0) << on.err;
+    EXPECT_TRUE(real_fs().exists(at(directory + "/rank0-epoch2-step0.safetensors")));
+  }
 }
 
 TEST_F(ExchangeChosen, RanksOfDifferentMachinesTakeTheSame) {

@@ -1,8 +1,10 @@
 """A ResNet-18 from scratch on the flowers at 96 pixels, with random crops and flips: `ndtrain train` and PyTorch with
 torchvision in turn, from the same weights, for each seed. Prints the best top-1 of each, and writes OUT/from_scratch.json.
 
-usage: from_scratch.py NDTRAIN PHOTOS OUT [--epochs 30] [--seeds 3] [--threads 2] [--mix] [--beside] [--python PYTHON]
+usage: from_scratch.py NDTRAIN PHOTOS OUT [--epochs 30] [--seeds 3] [--first 0] [--threads 2] [--mix] [--beside]
+                       [--python PYTHON]
        PYTHON needs torch, torchvision, onnx and PIL; OUT is a directory for runs and from_scratch.json
+       --first: the first of the seeds
        --mix: mixup=0.2 and cutmix=1, too
        --beside: the two run at the same time, so that only their top-1 can be compared
 """
@@ -29,6 +31,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--threads", default="2")
     parser.add_argument("--mix", action="store_true")
     parser.add_argument("--beside", action="store_true")
@@ -36,12 +39,13 @@ def main():
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
     seconds = {"ndtrain": [], "pytorch": []}
-    ours_seeds, their_seeds = iter(range(args.seeds)), iter(range(args.seeds))
+    seeds = range(args.first, args.first + args.seeds)
+    ours_seeds, their_seeds = iter(seeds), iter(seeds)
 
     def start_of(seed):
         return os.path.join(args.out, f"start{seed}.onnx")
 
-    for seed in range(args.seeds):
+    for seed in seeds:
         ndtrain(args.ndtrain, "model", "build", "resnet18", "-o", start_of(seed), "--classes", 5, "--img-size", 96, "--seed", seed)
 
     def ours():

@@ -131,10 +131,10 @@ class ClusterFiles : public testing_cli::SiteTest {
     return port;
   }
 
-  support::LaunchOutcome sbatch(const std::string& words,
-                                const std::string& environment = "") const {
+  support::LaunchOutcome sbatch(const std::string& words, const std::string& environment = "",
+                                const std::string& flags = "") const {
     return support::sbatch(
-        packaged("ndtrain.sbatch") + " " + words,
+        flags + packaged("ndtrain.sbatch") + " " + words,
         "NDTRAIN='" + support::program_path() + "' STORE_FLAGS='--labels folder' " + environment,
         at("."));
   }
@@ -151,6 +151,27 @@ TEST_F(ClusterFiles, AJobOfSlurmTrainsAndTheNextGoesOnFromIt) {
   const auto next = sbatch("photos state finetune -e 2");
   ASSERT_EQ(next.code, 0) << next.said;
   EXPECT_TRUE(std::regex_search(next.said, std::regex("row_bytes +0\n"))) << next.said;
+}
+
+TEST_F(ClusterFiles, AJobOfSlurmOnSeveralNodesTrainsByAGroup) {
+  if (const std::string why = support::why_no_srun(); !why.empty()) GTEST_SKIP() << why;
+  draw_photos(12);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const auto done =
+      sbatch("photos state finetune -m m.onnx -e 1 --tuners 2", "NODES=3 MEMBERS=1", "-N 3 ");
+  ASSERT_EQ(done.code, 0) << done.said;
+  EXPECT_THAT(done.said, HasSubstr("version 1 is in force"));
+  for (const char* each : {"node1", "node2", "node3"}) {
+    EXPECT_THAT(done.said, HasSubstr(std::string("PipeStore ") + each + " dials node1:"));
+  }
+  EXPECT_THAT(done.said, HasSubstr("member member-node2 has left"));
+}
+
+TEST_F(ClusterFiles, AJobOfSlurmEndsWhereARoleDoes) {
+  if (const std::string why = support::why_no_srun(); !why.empty()) GTEST_SKIP() << why;
+  const auto none = sbatch("nowhere state relabel");  // no such photos: the store ends
+  EXPECT_EQ(none.code, 1) << none.said;
+  EXPECT_THAT(none.said, HasSubstr("ndtrain.sbatch: a role has ended"));
 }
 
 TEST_F(ClusterFiles, AJobOfSlurmSaysWhatItLacks) {

@@ -140,9 +140,8 @@ std::optional<size_t> begun_exchange(const ExchangeChoice& choice, const RunSett
   flags.erase(kRanksFlag);
   for (size_t i = 0; i < choice.candidates.size(); ++i) {
     const RunSettings candidate{.asked = choice.candidates[i].settings};
-    const bool same = std::ranges::all_of(flags, [&](const std::string& flag) {
-      return before.text(flag) == candidate.text(flag);
-    });
+    const bool same = std::ranges::all_of(
+        flags, [&](const std::string& flag) { return before.text(flag) == candidate.text(flag); });
     if (same) return i;
   }
   throw Error("the run was begun with --sync ", sync,

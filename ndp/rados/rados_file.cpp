@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "framework/core/text.h"
+#include "ndp/s3/write_once_file.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -71,30 +72,16 @@ class RadosFile final : public File {
 };
 
 // One that append() puts there.
-class NewRadosFile final : public File {
+class NewRadosFile final : public WriteOnceFile {
  public:
-  NewRadosFile(std::shared_ptr<RadosView> view, std::string path, std::string name)
-      : view_(std::move(view)), path_(std::move(path)), name_(std::move(name)) {}
-
-  Status append(std::span<const std::byte> bytes) override {
-    if (size_ >= 0) return written_at_once();
-    Status s = view_->add(name_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    if (s.ok()) size_ = static_cast<int64_t>(bytes.size());
-    return s;
-  }
-  Result<size_t> read_at(int64_t, std::span<std::byte>) override { return written_at_once(); }
-  Result<int64_t> size() override { return std::max<int64_t>(size_, 0); }
-  Status truncate(int64_t) override { return written_at_once(); }
+  NewRadosFile(std::shared_ptr<RadosView> view, const std::string& path, std::string name)
+      : WriteOnceFile(printable(path, 1024)), view_(std::move(view)), name_(std::move(name)) {}
 
  private:
-  Status try_sync() override { return {}; }  // what OSDs have answered is durable
-  Status written_at_once() const {
-    return {Code::kUnsupported, printable(path_, 1024) + ": an object is written at once"};
-  }
+  Status put(std::string_view bytes) override { return view_->add(name_, bytes); }
 
   const std::shared_ptr<RadosView> view_;
-  const std::string path_, name_;
-  int64_t size_ = -1;
+  const std::string name_;
 };
 
 }  // namespace
@@ -107,9 +94,9 @@ Result<std::unique_ptr<File>> read_rados_file(std::shared_ptr<RadosView> view, s
                                                            std::move(name), std::move(*begin)));
 }
 
-std::unique_ptr<File> new_rados_file(std::shared_ptr<RadosView> view, std::string path,
+std::unique_ptr<File> new_rados_file(std::shared_ptr<RadosView> view, const std::string& path,
                                      std::string name) {
-  return std::make_unique<NewRadosFile>(std::move(view), std::move(path), std::move(name));
+  return std::make_unique<NewRadosFile>(std::move(view), path, std::move(name));
 }
 
 }  // namespace ndtrain::ndp

@@ -15,7 +15,7 @@ Result<std::unique_ptr<File>> read_rados_file(std::shared_ptr<RadosView> view, s
 
 // Not there before append(), which happens once, with all of its bytes; durable then. See
 // RadosView::add().
-std::unique_ptr<File> new_rados_file(std::shared_ptr<RadosView> view, std::string path,
+std::unique_ptr<File> new_rados_file(std::shared_ptr<RadosView> view, const std::string& path,
                                      std::string name);
 
 }  // namespace ndtrain::ndp

@@ -17,6 +17,7 @@
 #include "ndp/s3/listed_versions.h"
 #include "ndp/s3/routed_fs.h"
 #include "ndp/s3/s3_client.h"
+#include "ndp/s3/write_once_file.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -126,32 +127,20 @@ class S3File final : public File {
 };
 
 // One that append() puts there.
-class NewS3File final : public File {
+class NewS3File final : public WriteOnceFile {
  public:
-  NewS3File(S3Client& client, S3Place place) : client_(client), place_(std::move(place)) {}
-
-  Status append(std::span<const std::byte> bytes) override {
-    if (size_ >= 0) return written_at_once();
-    const Status s = client_.add(place_.bucket, place_.key,
-                                 {reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                                 type_of(place_.key));
-    if (s.ok()) size_ = static_cast<int64_t>(bytes.size());
-    return s;
-  }
-  Result<size_t> read_at(int64_t, std::span<std::byte>) override { return written_at_once(); }
-  Result<int64_t> size() override { return std::max<int64_t>(size_, 0); }
-  Status truncate(int64_t) override { return written_at_once(); }
+  NewS3File(S3Client& client, S3Place place)
+      : WriteOnceFile("s3://" + place.bucket + "/" + place.key),
+        client_(client),
+        place_(std::move(place)) {}
 
  private:
-  Status try_sync() override { return {}; }
-  Status written_at_once() const {
-    return {Code::kUnsupported,
-            "s3://" + place_.bucket + "/" + place_.key + ": an object is written at once"};
+  Status put(std::string_view bytes) override {
+    return client_.add(place_.bucket, place_.key, bytes, type_of(place_.key));
   }
 
   S3Client& client_;
   const S3Place place_;
-  int64_t size_ = -1;
 };
 
 class S3Fs final : public RoutedFs {

@@ -69,8 +69,9 @@ class Pipeline {
     for (int i = 0; i < ring; ++i) free_.push(std::make_unique<Slot>(preprocess, network));
   }
 
-  void start(std::span<const size_t> items) {
-    threads_.emplace_back([this, items] { stage([&] { load(items); }, loaded_); });
+  void start(const Engine::Next& next) {
+    threads_.emplace_back(
+        [this, &next](const std::stop_token& stop) { stage([&] { load(next, stop); }, loaded_); });
     threads_.emplace_back([this] { stage([&] { preprocess_all(); }, ready_); });
   }
 
@@ -125,20 +126,18 @@ class Pipeline {
     next.close();
   }
 
-  void load(std::span<const size_t> items) {
-    while (!items.empty()) {
-      std::optional<SlotPtr> slot = free_.pop();
-      if (!slot) return;
-      const Stopwatch watch;
-      const auto part = items.first(std::min(static_cast<size_t>(growth_.batch()), items.size()));
-      items = items.subspan(part.size());
+  void load(const Engine::Next& next, const std::stop_token& stop) {
+    while (std::optional<SlotPtr> slot = free_.pop()) {
       Slot& s = **slot;
-      s.items.assign(part.begin(), part.end());
+      s.items = next(static_cast<size_t>(growth_.batch()), stop);
+      if (s.items.empty()) return;
+      const Stopwatch watch;
+      const size_t n = s.items.size();
       s.files.clear();
-      s.crops.resize(part.size());
-      s.packed.resize(part.size());
-      s.has_crop.assign(part.size(), false);
-      for (size_t i = 0; i < part.size(); ++i) load_photo(s, i);
+      s.crops.resize(n);
+      s.packed.resize(n);
+      s.has_crop.assign(n, false);
+      for (size_t i = 0; i < n; ++i) load_photo(s, i);
       stats.load_s += watch.seconds();
       loaded_.push(std::move(*slot));
       tell();
@@ -258,6 +257,16 @@ Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions optio
 EngineStats Engine::run(std::span<const size_t> items,
                         const std::function<std::string(size_t)>& name, const Open& open,
                         const OnBatch& on_batch, const Crops* crops) {
+  const Next next = [&items](size_t most, const std::stop_token&) {
+    const auto part = items.first(std::min(most, items.size()));
+    items = items.subspan(part.size());
+    return std::vector<size_t>(part.begin(), part.end());
+  };
+  return run(next, name, open, on_batch, crops);
+}
+
+EngineStats Engine::run(const Next& next, const std::function<std::string(size_t)>& name,
+                        const Open& open, const OnBatch& on_batch, const Crops* crops) {
   if (crops && options_.crop) throw Error("engine: crops that are kept are centres of photos");
   const Stopwatch wall;
   EngineStats stats;
@@ -266,7 +275,7 @@ EngineStats Engine::run(std::span<const size_t> items,
     const int buffers = options_.ring + (extractor_.device().shares_host_memory() ? 0 : 1);
     Pipeline pipeline(preprocess_, growth_, buffers, options_.levels, extractor_, name, open, crops,
                       options_);
-    pipeline.start(items);
+    pipeline.start(next);
     std::deque<Inference> given;  // at most two
     Stopwatch busy;               // the network, with the first of them
     while (true) {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,6 +80,9 @@ class Engine {
     std::span<const BadPhoto> bad;
   };
   using OnBatch = std::function<bool(const Batch&)>;
+  // The next items of a run, at most `most`; none: those were all. Called on the loading thread; it
+  // may wait for them, until `stop` is requested.
+  using Next = std::function<std::vector<size_t>(size_t most, const std::stop_token& stop)>;
 
   // `extractor` takes one input [n, 3, s, s] or, for NHWC, [n, s, s, 3].
   Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions options = {});
@@ -86,6 +90,9 @@ class Engine {
   // Runs `items`; `name(item)` is the file's name, against which its content is checked. Throws
   // what a stage throws; bad photos are reported and never stop the run.
   EngineStats run(std::span<const size_t> items, const std::function<std::string(size_t)>& name,
+                  const Open& open, const OnBatch& on_batch, const Crops* crops = nullptr);
+  // The same of items that are known bit by bit.
+  EngineStats run(const Next& next, const std::function<std::string(size_t)>& name,
                   const Open& open, const OnBatch& on_batch, const Crops* crops = nullptr);
 
  private:

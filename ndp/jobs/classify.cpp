@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <iterator>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -55,6 +57,74 @@ Classification classification(std::span<const float> logits, size_t photo, int64
   return c;
 }
 
+std::vector<Classification> classifications(const Engine::Batch& batch, int64_t k,
+                                            const std::function<int64_t(size_t)>& label_of) {
+  std::vector<Classification> results;
+  for (size_t row = 0; row < batch.items.size(); ++row) {
+    const Tensor& logits = batch.outputs[0];
+    const auto classes = static_cast<size_t>(logits.shape()[1]);
+    const size_t photo = batch.items[row];
+    results.push_back(classification(logits.as<float>().subspan(row * classes, classes), photo,
+                                     label_of(photo), k));
+  }
+  return results;
+}
+
+// Those whose photos are in the engine, which knows the photos of all parts by one number: the
+// first of a part's is behind the last one's of the part before. Thread-safe.
+class PartsUnderWay {
+ public:
+  struct Place {
+    PhotoPart* part = nullptr;
+    size_t photo = 0;  // in its set
+  };
+
+  explicit PartsUnderWay(const NextPart& next) : next_(next) {}
+
+  // As Engine::Next: all of one part.
+  std::vector<size_t> take(size_t most, const std::stop_token& stop) {
+    while (!last_ || taken_ == last_->photos.size()) {
+      std::unique_ptr<PhotoPart> part = next_(stop);
+      if (!part) return {};
+      const std::lock_guard lock(mutex_);
+      if (last_) begin_ += last_->set.photos.size();
+      last_ = part.get();
+      taken_ = 0;
+      parts_.push_back({begin_, std::move(part)});
+    }
+    const size_t n = std::min(most, last_->photos.size() - taken_);
+    std::vector<size_t> items;
+    for (size_t i = 0; i < n; ++i) items.push_back(begin_ + last_->photos[taken_ + i]);
+    taken_ += n;
+    return items;
+  }
+
+  Place at(size_t item) {
+    const std::lock_guard lock(mutex_);
+    const auto behind = std::ranges::upper_bound(parts_, item, {}, &Numbered::begin);
+    const Numbered& found = *std::prev(behind);
+    return {found.part.get(), item - found.begin};
+  }
+
+  // Of those before, all have come out.
+  void let_go_before(const PhotoPart* part) {
+    const std::lock_guard lock(mutex_);
+    while (parts_.front().part.get() != part) parts_.pop_front();
+  }
+
+ private:
+  struct Numbered {
+    size_t begin;
+    std::unique_ptr<PhotoPart> part;
+  };
+
+  const NextPart& next_;
+  PhotoPart* last_ = nullptr;     // the loading thread's, as are
+  size_t begin_ = 0, taken_ = 0;  // the number of its first photo; how many are in the engine
+  std::mutex mutex_;              // of what follows
+  std::deque<Numbered> parts_;
+};
+
 }  // namespace
 
 std::vector<ClassScore> best_classes(std::span<const float> logits, int64_t k) {
@@ -94,10 +164,37 @@ EngineStats Classifier::run(const PhotoSet& set, std::span<const size_t> photos,
       set, photos, [&](size_t i) { return ahead.take(i); }, on_classified);
 }
 
-EngineStats Classifier::run(const PhotoSet& set, std::span<std::string> files,
-                            std::span<const size_t> photos, const OnClassified& on_classified) {
-  const auto take = [&](size_t i) -> Result<std::string> { return std::move(files[i]); };
-  return run(set, photos, take, on_classified);
+EngineStats Classifier::run(const NextPart& next, const OnPartClassified& on_classified) {
+  PartsUnderWay parts(next);
+  const std::function<const Digest&(size_t)> digest = [&](size_t item) -> const Digest& {
+    const auto [part, photo] = parts.at(item);
+    return part->set.photos[photo].digest;
+  };
+  const Engine::Crops crops = options_.crops ? options_.crops->with(digest) : Engine::Crops();
+  const auto classify_batch = [&](const Engine::Batch& batch) {
+    const size_t any = batch.items.empty() ? batch.bad.front().item : batch.items.front();
+    const auto [part, photo] = parts.at(any);
+    const size_t first = any - photo;
+    parts.let_go_before(part);
+    std::vector<Classification> results =
+        classifications(batch, options_.k,
+                        [&, p = part](size_t item) { return p->set.photos[item - first].label; });
+    for (Classification& c : results) c.photo -= first;
+    std::vector<BadPhoto> bad(batch.bad.begin(), batch.bad.end());
+    for (BadPhoto& b : bad) b.item -= first;
+    return on_classified(*part, results, bad);
+  };
+  return engine_.run(
+      [&](size_t most, const std::stop_token& stop) { return parts.take(most, stop); },
+      [&](size_t item) {
+        const auto [part, photo] = parts.at(item);
+        return part->set.photos[photo].path;
+      },
+      [&](size_t item) -> Result<std::string> {
+        const auto [part, photo] = parts.at(item);
+        return std::move(part->files[photo]);
+      },
+      classify_batch, options_.crops ? &crops : nullptr);
 }
 
 bool Classifier::has_crop(const Photo& photo) const {
@@ -111,14 +208,8 @@ EngineStats Classifier::run(const PhotoSet& set, std::span<const size_t> photos,
   };
   const Engine::Crops crops = options_.crops ? options_.crops->with(digest) : Engine::Crops();
   const auto classify_batch = [&](const Engine::Batch& batch) {
-    std::vector<Classification> results;
-    for (size_t row = 0; row < batch.items.size(); ++row) {
-      const Tensor& logits = batch.outputs[0];
-      const auto classes = static_cast<size_t>(logits.shape()[1]);
-      const size_t photo = batch.items[row];
-      results.push_back(classification(logits.as<float>().subspan(row * classes, classes), photo,
-                                       set.photos[photo].label, options_.k));
-    }
+    const auto results =
+        classifications(batch, options_.k, [&](size_t i) { return set.photos[i].label; });
     return on_classified(results, batch.bad);
   };
   return engine_.run(

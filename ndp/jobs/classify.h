@@ -1,8 +1,12 @@
 // A whole model over photos: the classes and probabilities of each.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <stop_token>
+#include <string>
 #include <vector>
 
 #include "ndp/engine/crops.h"
@@ -36,6 +40,21 @@ struct ClassifyOptions {
 using OnClassified =
     std::function<bool(std::span<const Classification>, std::span<const BadPhoto>)>;
 
+// Photos whose files are there already: a part of those of a source that is read meanwhile.
+struct PhotoPart {
+  PhotoSet set;
+  std::vector<std::string> files;  // of all of the set
+  std::vector<size_t> photos;      // in the set: those to be run
+  std::vector<int64_t> ids;        // the caller's, of all of the set
+};
+
+// The next part; null: that was all. Called on another thread; it may wait until `stop` is
+// requested.
+using NextPart = std::function<std::unique_ptr<PhotoPart>(const std::stop_token& stop)>;
+// As OnClassified, of photos of one part.
+using OnPartClassified = std::function<bool(const PhotoPart&, std::span<const Classification>,
+                                            std::span<const BadPhoto>)>;
+
 // Keeps its plans from call to call. A photo of S3 that is bad by kUnavailable may be there later.
 class Classifier {
  public:
@@ -45,9 +64,9 @@ class Classifier {
   // Runs `photos` (indices into `set`). Bad photos are reported, and never stop the run.
   EngineStats run(const PhotoSet& set, std::span<const size_t> photos,
                   const OnClassified& on_classified);
-  // The same of photos that were read before: `files` has one for each of the set's.
-  EngineStats run(const PhotoSet& set, std::span<std::string> files, std::span<const size_t> photos,
-                  const OnClassified& on_classified);
+  // The same of all parts, one behind the other: the next one is decoded while the last photos of
+  // the one before are computed with.
+  EngineStats run(const NextPart& next, const OnPartClassified& on_classified);
 
  private:
   EngineStats run(const PhotoSet& set, std::span<const size_t> photos, const Engine::Open& open,

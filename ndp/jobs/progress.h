@@ -13,7 +13,7 @@ class Progress {
   virtual void update(int64_t done, const std::string& note = "") = 0;
   virtual void end() = 0;
   virtual void say(const std::string& line) = 0;  // a fact worth a line of its own
-  // Asked between steps: a job that can be resumed stops when it is true.
+  // Asked between steps: a job that can be resumed stops when it is true. Any thread.
   virtual bool interrupted() const { return false; }
 };
 

@@ -1,9 +1,13 @@
 #include "ndp/jobs/relabel.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -148,9 +152,9 @@ class Relabel {
     {
       PhotoFeed feed(source, *catalogue, config_.again);
       progress_.begin("labelling what is new in " + root, 0, "photos");
-      while (auto part = feed.next([&] { return progress_.interrupted(); })) {
-        if (!label_part(root, std::move(*part))) break;
-      }
+      label_parts(root, [&](const std::stop_token& stop) {
+        return feed.next([&] { return stop.stop_requested() || progress_.interrupted(); });
+      });
       progress_.end();
       result_.interrupted = result_.interrupted || progress_.interrupted();
       if (!result_.interrupted) say_problems(feed.report(), progress_);
@@ -158,19 +162,40 @@ class Relabel {
     return known_photos(*catalogue, root);
   }
 
-  bool label_part(const std::string& root, std::vector<PhotoRead> part) {
-    PhotoSet set{.root = root};
-    std::vector<std::string> files;
-    for (PhotoRead& p : part) {
-      set.photos.push_back({p.entry.ref.path, *p.entry.digest, p.entry.ref.size});
-      files.push_back(std::move(p.file));
-    }
-    if (!begin(set)) return false;
-    const Todo todo = unlabelled(set);
-    add(classifier_->run(set, files, todo.photos,
-                         [&](auto results, auto bad) { return take(set, todo, results, bad); }),
+  using NextRead = std::function<std::optional<std::vector<PhotoRead>>(const std::stop_token&)>;
+
+  // False: interrupted. While the first part is waited for, nothing is begun: there may be none.
+  bool label_parts(const std::string& root, const NextRead& next) {
+    std::optional<std::vector<PhotoRead>> first = next({});
+    if (!first) return !progress_.interrupted();
+    if (!begin({.root = root})) return false;
+    const NextPart read = [&](const std::stop_token& stop) -> std::unique_ptr<PhotoPart> {
+      auto photos = first ? std::exchange(first, std::nullopt) : next(stop);
+      return photos ? part_of(root, std::move(*photos)) : nullptr;
+    };
+    add(classifier_->run(read, [&](const PhotoPart& part, auto results,
+                                   auto bad) { return take(part.set, part.ids, results, bad); }),
         result_.engine);
     return !result_.interrupted;
+  }
+
+  bool label_part(const std::string& root, std::vector<PhotoRead> part) {
+    std::optional<std::vector<PhotoRead>> only = std::move(part);
+    return label_parts(root,
+                       [&](const std::stop_token&) { return std::exchange(only, std::nullopt); });
+  }
+
+  std::unique_ptr<PhotoPart> part_of(const std::string& root, std::vector<PhotoRead> photos) {
+    auto part = std::make_unique<PhotoPart>(PhotoPart{.set = {.root = root}});
+    for (PhotoRead& p : photos) {
+      part->set.photos.push_back({p.entry.ref.path, *p.entry.digest, p.entry.ref.size});
+      part->files.push_back(std::move(p.file));
+    }
+    Todo todo = unlabelled(part->set);
+    for (const size_t i : todo.photos) try_now(todo.ids[i]);
+    part->photos = std::move(todo.photos);
+    part->ids = std::move(todo.ids);
+    return part;
   }
 
   void label_all(const PhotoSet& set) {
@@ -185,8 +210,9 @@ class Relabel {
     done_ = 0;
     for (bool waited = false; !todo.photos.empty(); waited = true) {
       away_ = {};
-      add(classifier_->run(set, todo.photos,
-                           [&](auto results, auto bad) { return take(set, todo, results, bad); }),
+      add(classifier_->run(
+              set, todo.photos,
+              [&](auto results, auto bad) { return take(set, todo.ids, results, bad); }),
           result_.engine);
       if (away_.ok() && waited) log::info("the photos can be read again");
       if (away_.ok() || !wait(waited)) break;
@@ -250,6 +276,7 @@ class Relabel {
     Todo todo{.photos = {}, .ids = db_.add_photos(collection_, places).or_throw()};
     const std::vector<int64_t> done = db_.labelled_by(result_.version.id, todo.ids).or_throw();
     std::set<int64_t> seen(done.begin(), done.end());
+    const std::lock_guard lock(mutex_);
     result_.already = std::ranges::count_if(seen, [&](int64_t id) { return !tried_.contains(id); });
     seen.insert(tried_.begin(), tried_.end());
     for (size_t i = 0; i < todo.ids.size(); ++i) {
@@ -258,15 +285,21 @@ class Relabel {
     return todo;
   }
 
-  bool take(const PhotoSet& set, const Todo& todo, std::span<const Classification> results,
-            std::span<const BadPhoto> bad) {
-    put(todo, results);
+  void try_now(int64_t id) {
+    const std::lock_guard lock(mutex_);
+    tried_.insert(id);
+  }
+
+  // `ids`: of all of the set.
+  bool take(const PhotoSet& set, std::span<const int64_t> ids,
+            std::span<const Classification> results, std::span<const BadPhoto> bad) {
+    put(ids, results);
     for (const BadPhoto& b : bad) {
       if (b.reason.code() == Code::kUnavailable) {
         away_ = b.reason;
         continue;
       }
-      tried_.insert(todo.ids[b.item]);
+      try_now(ids[b.item]);
       ++done_;
       if (b.reason.code() == Code::kUnsupported) {
         ++result_.skipped;
@@ -282,17 +315,17 @@ class Relabel {
     return !result_.interrupted && away_.ok();
   }
 
-  void put(const Todo& todo, std::span<const Classification> results) {
+  void put(std::span<const int64_t> ids, std::span<const Classification> results) {
     LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = result_.version.id};
     for (const Classification& c : results) {
-      NewLabel label{.photo = todo.ids[c.photo],
+      NewLabel label{.photo = ids[c.photo],
                      .class_id = class_ids_[static_cast<size_t>(c.top[0].id)],
                      .score = c.top[0].score,
                      .time = clock_.unix_seconds()};
       for (const ClassScore& s : c.top)
         label.top_k.push_back({class_ids_[static_cast<size_t>(s.id)], s.score});
       batch.labels.push_back(std::move(label));
-      tried_.insert(todo.ids[c.photo]);
+      try_now(ids[c.photo]);
     }
     result_.labelled += db_.put_labels(batch).or_throw().added;
   }
@@ -312,7 +345,8 @@ class Relabel {
   std::optional<Classifier> classifier_;
   std::vector<int64_t> class_ids_;  // of each output of the model
   int64_t collection_ = 0, task_ = 0, done_ = 0;
-  std::set<int64_t> tried_;                // by this run: labelled, or bad
+  std::mutex mutex_;                       // of what follows, while parts are read
+  std::set<int64_t> tried_;                // by this run: labelled, or bad, or about to be
   bool far_ = false;                       // what is named is a directory in S3 or RADOS
   std::map<Digest, std::string> damaged_;  // what a decoder said of them
   Status away_;                            // why photos are not there just now

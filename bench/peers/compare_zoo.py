@@ -4,7 +4,8 @@ usage: compare_zoo.py NDTRAIN MODEL.onnx ... [--inputs 16] [--device cpu | --int
 
 For every model, 16 random inputs go one by one and then in batches of three. Prints the largest difference as a share of
 the logits' standard deviation over inputs (its root mean square over the logits), or why a model is refused, and at the end how
-many agree. Exit 1 when one is above 1e-3 or refused.
+many agree; where the logits are the same for every input, as those of a head of zeros, as a share of the largest. Exit 1 when
+one is above 1e-3 or refused.
 With --interpreter our double reference stands in for the backend: so far is ONNX Runtime itself off (slow; few inputs).
 """
 import argparse
@@ -58,8 +59,9 @@ def main():
         x = np.random.default_rng(0).standard_normal((max(n, 18), *shape[1:]), dtype=np.float32)
         logits = np.concatenate([session.run(None, {session.get_inputs()[0].name: row[None]})[0] for row in x])
         deviation = float(np.sqrt((logits.std(axis=0) ** 2).mean()))
+        scale = deviation or float(np.abs(logits).max()) or 1.0
         try:
-            share = {b: largest_difference(args, model, session, x[:args.inputs if b == 1 else n], b) / deviation
+            share = {b: largest_difference(args, model, session, x[:args.inputs if b == 1 else n], b) / scale
                      for b in ((1,) if args.interpreter else (1, 3))}
         except Failed as e:
             refused.append(name)

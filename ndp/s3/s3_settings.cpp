@@ -1,5 +1,7 @@
 #include "ndp/s3/s3_settings.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -57,15 +59,15 @@ constexpr const char* kRemedy =
 Result<std::optional<S3Keys>> keys_of_environment(const Environment& environment) {
   const auto key = environment("AWS_ACCESS_KEY_ID"), secret = environment("AWS_SECRET_ACCESS_KEY");
   if (!key && !secret) return std::optional<S3Keys>();
-  if (key && secret) {
-    return std::optional(S3Keys{
-        .access = *key, .secret = *secret, .token = environment("AWS_SESSION_TOKEN").value_or("")});
+  if (!key || !secret) {
+    const std::string_view set = key ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY",
+                           not_set = key ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID";
+    return Status(
+        Code::kUnsupported,
+        fmt::format("no keys for S3: {} is set without {}; set both or neither", set, not_set));
   }
-  return Status(Code::kUnsupported,
-                std::string("no keys for S3: ") +
-                    (key ? "AWS_ACCESS_KEY_ID is set without AWS_SECRET_ACCESS_KEY"
-                         : "AWS_SECRET_ACCESS_KEY is set without AWS_ACCESS_KEY_ID") +
-                    "; set both or neither");
+  return std::optional(S3Keys{
+      .access = *key, .secret = *secret, .token = environment("AWS_SESSION_TOKEN").value_or("")});
 }
 
 // kNotFound where there is no such file.

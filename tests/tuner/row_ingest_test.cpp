@@ -364,6 +364,30 @@ TEST(RowIngest, AStoreOfManyWrongChecksumsIsLost) {
   EXPECT_THAT(*last.failed, HasSubstr("only on store a"));
 }
 
+// A link that now and then carries a wrong bit does not end a job, however long that takes.
+TEST(RowIngest, AStoreOfWrongChecksumsBetweenRightRowsIsNotLost) {
+  Store a("a", claims(0, 300));
+  wire::ToStore job;
+  job.mutable_job()->set_job(9);
+  RowIngest ingest(rules());
+  for (int i = 0; i < 2 * RowIngest::kBadChecksums; ++i) {
+    (void)ingest.arrive(seconds(0), "a");
+    auto asked = ingest.message(seconds(0), "a", a.answer(job).at(0));
+    if (!ingest.has_manifest()) {
+      (void)ingest.count_in(ingest.ready());
+      asked = ingest.begin({}, {});
+    }
+    std::vector<wire::FromStore> rows = a.answer(asked.send.at(0).second);
+    ASSERT_GE(rows.size(), 2U);
+    EXPECT_FALSE(ingest.message(seconds(0), "a", rows[0]).end_session);
+    rows[1].mutable_rows()->set_checksum(1);
+    const auto wrong = ingest.message(seconds(0), "a", rows[1]);
+    EXPECT_THAT(wrong.end_session.value_or("none"), HasSubstr("checksum"));
+    EXPECT_FALSE(wrong.failed) << *wrong.failed;
+    (void)ingest.leave(seconds(0), "a");
+  }
+}
+
 // A store whose every feature is NaN holds the same photos as another.
 TEST(RowIngest, RowsThatAreNoNumbersAreRefusedByTheNameOfTheStoreAndAskedOfAnother) {
   Store a("honest", claims(0, 60)), evil("evil", claims(0, 60));

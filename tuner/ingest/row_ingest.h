@@ -48,7 +48,8 @@ class RowIngest {
   // What counts of the time between two ticks, at most, for stores that are away: while the Tuner
   // itself was suspended, nobody could come.
   static constexpr Time kStep = std::chrono::seconds(10);
-  static constexpr int kBadChecksums = 3;  // of one store; then it is lost for this job
+  // Of one store, without right rows between them; then it is lost for this job.
+  static constexpr int kBadChecksums = 3;
   // What a store is asked for at a time: twice as much as before where that took it less than
   // kShort, half where more than kLong; within these bounds.
   static constexpr Time kShort = std::chrono::seconds(1), kLong = std::chrono::seconds(20);
@@ -147,10 +148,10 @@ class RowIngest {
     std::map<uint32_t, uint64_t> received;  // numbers by run, in this session
     std::string pieces;                     // of a row that has not come whole yet,
     uint64_t piece_of = 0;                  // of this number
-    int bad_checksums = 0;
-    uint64_t refused = 0;      // rows
-    bool lost = false;         // for this job
-    Time away{0}, counted{0};  // for how long, as of when
+    int bad_checksums = 0;                  // since its last right rows
+    uint64_t refused = 0;                   // rows
+    bool lost = false;                      // for this job
+    Time away{0}, counted{0};               // for how long, as of when
   };
   struct Pending {
     std::string store;

@@ -98,6 +98,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
     if (++store.bad_checksums >= kBadChecksums) lose(name, store, *a.end_session, a);
     return;
   }
+  store.bad_checksums = 0;
   if (piece && !take_piece(store, name, numbers->front(), f, a)) return;
   const std::vector<size_t> sizes = lengths(f, n).value();
   store.received[f.run()] += numbers->size();

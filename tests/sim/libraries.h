@@ -5,6 +5,7 @@
 // each of its collections once more, and what there is must be what was promised.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -126,6 +127,8 @@ class Libraries {
   std::set<std::pair<uint64_t, int64_t>> judged_;  // jobs, and when they ended
   Time healed_{0};                                 // no fault lasts longer
   Time slept_{0};                                  // by stores
+  // Of each store: as many one behind the other as lose it for a job are not struck.
+  std::array<int, Collection::kStores> corruptions_ = {};
 };
 
 }  // namespace ndtrain::sim

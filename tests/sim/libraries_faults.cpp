@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/sim/libraries.h"
+#include "tuner/ingest/row_ingest.h"
 
 namespace ndtrain::sim {
 using namespace ndp;
@@ -39,7 +40,8 @@ bool Libraries::apply(Fault fault, size_t s) {
     case Fault::kReplay:
       return network_.replay(s);
     case Fault::kCorrupt:
-      return network_.corrupt_next_rows(s);
+      return corruptions_[s] < RowIngest::kBadChecksums - 1 && network_.corrupt_next_rows(s) &&
+             ++corruptions_[s] > 0;
     case Fault::kOldTuner:
       return lasting(network_.old_tuner(s, until));
     case Fault::kTwinTuner:

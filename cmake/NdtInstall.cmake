@@ -22,7 +22,14 @@ install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
   set(DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${ndt_headers}\")")
 install(SCRIPT cmake/install_headers.cmake)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
-install(FILES docs/operations.md docs/labels.md docs/http.md docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The pages and what they point at lie as in the source tree: their links hold, and what the program
+# calls docs/security.md is there.
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+foreach(file bench/RESULTS.md bench/deltas.svg bench/netlab/time.svg ndp/wire/wire.proto tools/gpu_bundle/README.md)
+  get_filename_component(directory ${file} DIRECTORY)
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${directory})
+endforeach()
 install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
 # The services: systemd looks for both below /usr and /usr/local.
 install(FILES packaging/ndtrain-tuner.service packaging/ndtrain-member.service packaging/ndtrain-pipestore@.service

@@ -24,7 +24,7 @@ run(dpkg-deb --contents ${package})
 set(contents "${run_output}")
 set(wanted bin/ndtrain ${LIBDIR}/libndtrain.a ${LIBDIR}/cmake/ndtrain/ndtrainConfig.cmake
   include/ndtrain/framework/graph/graph.h include/ndtrain/framework/runtime/backend_abi.h
-  include/ndtrain/models/zoo.h share/doc/ndtrain/copyright share/doc/ndtrain/operations.md
+  include/ndtrain/models/zoo.h share/doc/ndtrain/copyright share/doc/ndtrain/docs/operations.md
   share/doc/ndtrain/examples/tuner.env share/doc/ndtrain/examples/member.env share/doc/ndtrain/examples/pipestore.env share/doc/ndtrain/examples/ndtrain-alerts.yml
   share/doc/ndtrain/examples/ndtrain-grafana.json share/doc/ndtrain/examples/ndtrain.sbatch share/doc/ndtrain/examples/ndtrain-kubernetes.yaml
   lib/systemd/system/ndtrain-tuner.service lib/systemd/system/ndtrain-member.service lib/systemd/system/ndtrain-pipestore@.service
@@ -60,6 +60,11 @@ endforeach()
 run(dpkg-deb --info ${package} postinst)
 expect("${run_output}" "systemd-sysusers ndtrain.conf")
 run(dpkg-deb --extract ${package} ${WORK}/unpacked)
+# What pages point at is there, too.
+run(bash ${CMAKE_CURRENT_LIST_DIR}/dead_links ${WORK}/unpacked/usr/share/doc/ndtrain)
+if(NOT run_output STREQUAL "")
+  message(FATAL_ERROR "the package lacks pages or pictures:\n${run_output}")
+endif()
 find_program(found_systemd_analyze systemd-analyze)
 if(NOT found_systemd_analyze)
   message("systemd-analyze is not installed: the units are not verified")

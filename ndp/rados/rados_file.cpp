@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "framework/core/text.h"
-#include "ndp/s3/write_once_file.h"
+#include "framework/core/write_once_file.h"
 
 namespace ndtrain::ndp {
 namespace {

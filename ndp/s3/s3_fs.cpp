@@ -14,10 +14,10 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/text.h"
+#include "framework/core/write_once_file.h"
 #include "ndp/s3/listed_versions.h"
 #include "ndp/s3/routed_fs.h"
 #include "ndp/s3/s3_client.h"
-#include "ndp/s3/write_once_file.h"
 
 namespace ndtrain::ndp {
 namespace {

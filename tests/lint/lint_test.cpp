@@ -110,6 +110,10 @@ TEST(Length, EndsAtSixHundredLines) {
     for (size_t i = 0; i < n; ++i) f.text += "int x;\n";
     return f;
   };
+  File page{"docs/architecture.md", std::string(100, '\n')};
+  EXPECT_THAT(check_length(page), IsEmpty());
+  page.text += "\n";
+  EXPECT_THAT(check_length(page), SizeIs(1));
   EXPECT_THAT(check_length(with_lines(600)), IsEmpty());
   EXPECT_THAT(check_length(with_lines(601)), SizeIs(1));
   EXPECT_THAT(long_files(std::vector{with_lines(400)}), IsEmpty());

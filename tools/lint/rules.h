@@ -23,6 +23,8 @@ struct Problem {
 };
 
 inline constexpr size_t kSuspiciousLines = 400, kMostLines = 600, kMostFunctionLines = 60;
+inline constexpr std::string_view kArchitecture = "docs/architecture.md";
+inline constexpr size_t kPageLines = 100;
 
 // Who may include whom besides itself, as docs/architecture.md has it: a line for each folder.
 std::string include_table();
@@ -30,7 +32,7 @@ std::string include_table();
 std::vector<Problem> check_table(const File& file);
 // Quoted includes are paths from the root, to a folder that the including one may know.
 std::vector<Problem> check_includes(const File& file);
-// At most kMostLines lines.
+// At most kMostLines lines; the architecture is one page of kPageLines.
 std::vector<Problem> check_length(const File& file);
 // Functions of the product have at most kMostFunctionLines lines.
 std::vector<Problem> check_functions(const File& file);

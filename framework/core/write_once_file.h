@@ -12,7 +12,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain::ndp {
+namespace ndtrain {
 
 class WriteOnceFile : public File {
  public:
@@ -40,4 +40,4 @@ class WriteOnceFile : public File {
   int64_t size_ = -1;  // none yet
 };
 
-}  // namespace ndtrain::ndp
+}  // namespace ndtrain

@@ -64,10 +64,22 @@ size_t take_header(char* data, size_t size, size_t count, void* to) {
 
 using Number = long;  // NOLINT(google-runtime-int): libcurl's
 
+// Whether libcurl would make another path of it (RFC 3986, 5.2.4). Later versions, as Debian 13's,
+// sign no path as it is: such an object cannot be asked for there, and the others must not be.
+bool has_dot_part(std::string_view url) {
+  url = url.substr(0, url.find('?'));
+  for (const std::string_view part : {"/.", "/.."}) {
+    if (url.ends_with(part) || url.find(std::string(part) + '/') != url.npos) return true;
+  }
+  return false;
+}
+
+bool refuses_as_it_is(std::string_view why) { return why.find("path-as-is") != why.npos; }
+
 void describe(CURL* curl, const CurlRequest& request) {
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
+  if (has_dot_part(request.url)) curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_TCP_NODELAY, 1L);
   curl_easy_setopt(curl, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
@@ -143,6 +155,11 @@ Result<CurlAnswer> CurlConnections::send(const CurlRequest& request) {
   if (in.too_long) {
     return Status(Code::kTooLarge, "the answer is longer than the " + std::to_string(request.most) +
                                        " bytes that were asked for");
+  }
+  if (code != CURLE_OK && status == 0 && refuses_as_it_is(why.data())) {
+    return Status(Code::kUnsupported,
+                  std::string("libcurl ") + curl_version_info(CURLVERSION_NOW)->version +
+                      " signs no name with . or .. as a part: rename the object");
   }
   if (code != CURLE_OK) {
     return Status(Code::kIo, why[0] ? why.data() : curl_easy_strerror(code));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 namespace ndtrain::support {
@@ -93,6 +94,20 @@ S3Settings RadosgwServer::settings() const {
           .keys = fixed_keys({.access = kAccess, .secret = kSecret})};
 }
 
+namespace {
+
+// Debian 13's OSD looks for its classes below where it is started.
+std::string class_directory() {
+  for (const auto& each : std::filesystem::directory_iterator("/usr/lib")) {
+    const std::filesystem::path classes = each.path() / "rados-classes";
+    std::error_code none;
+    if (std::filesystem::exists(classes, none)) return classes;
+  }
+  return "/usr/lib/rados-classes";
+}
+
+}  // namespace
+
 void RadosgwServer::write_configuration() {
   const std::string dir = directory_.path();
   const std::string text =
@@ -103,11 +118,12 @@ void RadosgwServer::write_configuration() {
       "ms mon client mode=crc\nms cluster mode=crc\nms service mode=crc\nms mon service mode=crc\n"
       "osd pool default size=1\nmon allow pool size one=true\nosd pool default pg num=4\n"
       "osd crush chooseleaf type=0\nosd objectstore=memstore\nmemstore device bytes=1073741824\n"
-      "mon max pg per osd=1000\nrgw frontends=beast endpoint=127.0.0.1:" +
-      std::to_string(port_) + "\nrun dir=" + dir + "\nadmin socket=" + dir +
-      "/$name.asok\nlog file=" + dir + "/$name.log\npid file=" + dir +
-      "/$name.pid\nmon data=" + dir + "/mon\nosd data=" + dir + "/osd\nrgw data=" + dir +
-      "/rgw\nkeyring=" + dir + "/keyring\n";
+      "osd class dir=" +
+      class_directory() +
+      "\nmon max pg per osd=1000\nrgw frontends=beast endpoint=127.0.0.1:" + std::to_string(port_) +
+      "\nrun dir=" + dir + "\nadmin socket=" + dir + "/$name.asok\nlog file=" + dir +
+      "/$name.log\npid file=" + dir + "/$name.pid\nmon data=" + dir + "/mon\nosd data=" + dir +
+      "/osd\nrgw data=" + dir + "/rgw\nkeyring=" + dir + "/keyring\n";
   for (const char* name : {"mon", "osd", "rgw"}) {
     real_fs().make_directories(directory_.at(name)).or_throw();
   }

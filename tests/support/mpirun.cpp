@@ -47,6 +47,13 @@ std::string why_no_srun() {
   return "";
 }
 
+std::string why_no_nodes() {
+  if (std::string why = why_no_srun(); !why.empty()) return why;
+  return shell("unshare --mount true 2>&1").code == 0
+             ? ""
+             : "nodes have names in a mount namespace, which a chroot does not let one make";
+}
+
 LaunchOutcome srun(const std::string& words, const std::string& directory) {
   return in_slurm("", words, directory);
 }

@@ -18,6 +18,8 @@ LaunchOutcome mpirun(const std::string& words, const std::string& directory = ".
 
 // The same of srun, in a Slurm of one node that is started for it.
 std::string why_no_srun();
+// Of several nodes.
+std::string why_no_nodes();
 LaunchOutcome srun(const std::string& words, const std::string& directory = ".");
 // A job script and its words; `environment`, as NAME=VALUE, is the script's too.
 LaunchOutcome sbatch(const std::string& words, const std::string& environment,

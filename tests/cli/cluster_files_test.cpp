@@ -167,7 +167,7 @@ TEST_F(ClusterFiles, AJobOfSlurmOnSeveralNodesTrainsByAGroup) {
   for (const char* each : {"node1", "node2", "node3"}) {
     EXPECT_THAT(done.said, HasSubstr(std::string("PipeStore ") + each + " dials node1:"));
   }
-  EXPECT_THAT(done.said, HasSubstr("member member-node2 has left"));
+  EXPECT_THAT(done.said, HasSubstr("2 of 2 Tuners train: this one, member-node2"));
 }
 
 TEST_F(ClusterFiles, AJobOfSlurmEndsWhereARoleDoes) {

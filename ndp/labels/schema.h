@@ -1,6 +1,7 @@
 // The tables of a label database.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace ndtrain::ndp {

@@ -69,12 +69,15 @@ using Number = long;  // NOLINT(google-runtime-int): libcurl's
 bool has_dot_part(std::string_view url) {
   url = url.substr(0, url.find('?'));
   for (const std::string_view part : {"/.", "/.."}) {
-    if (url.ends_with(part) || url.find(std::string(part) + '/') != url.npos) return true;
+    if (url.ends_with(part) || url.find(std::string(part) + '/') != std::string_view::npos)
+      return true;
   }
   return false;
 }
 
-bool refuses_as_it_is(std::string_view why) { return why.find("path-as-is") != why.npos; }
+bool refuses_as_it_is(std::string_view why) {
+  return why.find("path-as-is") != std::string_view::npos;
+}
 
 void describe(CURL* curl, const CurlRequest& request) {
   curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());

@@ -40,8 +40,10 @@ bool Libraries::apply(Fault fault, size_t s) {
     case Fault::kReplay:
       return network_.replay(s);
     case Fault::kCorrupt:
-      return corruptions_[s] < RowIngest::kBadChecksums - 1 && network_.corrupt_next_rows(s) &&
-             ++corruptions_[s] > 0;
+      if (corruptions_[s] == RowIngest::kBadChecksums - 1) return false;
+      if (!network_.corrupt_next_rows(s)) return false;
+      ++corruptions_[s];
+      return true;
     case Fault::kOldTuner:
       return lasting(network_.old_tuner(s, until));
     case Fault::kTwinTuner:

@@ -66,11 +66,12 @@ TEST(Libraries, HaveTheLabelsOfTheirTasksWhateverGoesWrong) {
 }
 
 // Seeds that found something. 6029: a photo was deleted of a job that was done, while the disk,
-// full when it ended, had it as running.
+// full when it ended, had it as running. 59768: a store kept what it was told of the trash after
+// its next Hello, when the trash was empty again.
 TEST(Libraries, HaveThemWithSeedsThatFoundABug) {
   log::set_level(log::Level::kOff);
   keep_databases_in_memory();
-  for (const uint64_t seed : {6029U}) {
+  for (const uint64_t seed : {6029U, 59768U}) {
     Libraries libraries(seed, kFaults);
     libraries.run();
     EXPECT_TRUE(libraries.violations().empty()) << story_of(libraries);

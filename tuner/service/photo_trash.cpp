@@ -73,7 +73,8 @@ void PhotoTrash::greet(const wire::Hello& hello) {
     return;
   }
   understand_.insert(hello.store());
-  if (log_.photos().empty() && hello.trash() == 0) return;
+  // What a store was told in its last session it may keep only after it has said Hello in this one.
+  if (log_.revision() == 0 && hello.trash() == 0) return;
   std::vector<Digest> all;
   for (const auto& [photo, entry] : log_.photos()) all.push_back(photo);
   tell(hello.store(), all, {}, true);

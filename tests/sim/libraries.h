@@ -127,7 +127,7 @@ class Libraries {
   std::set<std::pair<uint64_t, int64_t>> judged_;  // jobs, and when they ended
   Time healed_{0};                                 // no fault lasts longer
   Time slept_{0};                                  // by stores
-  // Of each store: as many one behind the other as lose it for a job are not struck.
+  // Of each store, fewer than lose it for a job when they come one behind the other.
   std::array<int, Collection::kStores> corruptions_ = {};
 };
 

@@ -2,6 +2,7 @@
 // read.
 #include <algorithm>
 
+#include "ndp/sqlite/sqlite.h"
 #include "tests/roles/dashboard_fixture.h"
 
 namespace ndtrain::tuner {
@@ -167,6 +168,7 @@ TEST_F(DashboardPhotos, AreCorrectedPutInTheTrashRestoredAndDeletedByKeyboard) {
   EXPECT_TRUE(says(b, "#trash_said", "is where it was"));
   EXPECT_TRUE(says(b, "#trash_list", "No photo is in the trash"));
   ASSERT_EQ(client_->post("/trash/" + id, "")->status, 200);
+  await([&] { return get("/labels?photo=" + photo)["rows"].empty(); });
   b.value("location.hash = 'photo/" + photo + "'");
   EXPECT_TRUE(b.await("document.querySelector('#photo_missing')?.checkVisibility()"));
   b.value("location.hash = 'trash'");
@@ -175,6 +177,28 @@ TEST_F(DashboardPhotos, AreCorrectedPutInTheTrashRestoredAndDeletedByKeyboard) {
   EXPECT_TRUE(says(b, "#trash_said", "is deleted"));
   EXPECT_EQ(get("/trash/" + id)["deleted"], true);
   EXPECT_THAT(b.complaints(), IsEmpty());
+}
+
+TEST_F(DashboardPhotos, InTheTrashAreShownAsSuchAlsoWhereTheListHasThemStill) {
+  if (!Browser::lacking().empty()) GTEST_SKIP() << Browser::lacking();
+  start_store();
+  train_and_relabel(2);
+  const Json row = get("/labels?limit=1")["rows"][0];
+  const std::string photo = row["photo"].dump(), id = row["id"];
+  sql::Database db(at("tuner/labels.db"));
+  {
+    const sql::Transaction nobody_else_writes(db);
+    ASSERT_EQ(client_->post("/trash/" + id, "")->status, 200);
+    ASSERT_EQ(get("/labels?photo=" + photo)["rows"].size(), 1);
+    Browser b;
+    b.open("http://" + tuner_->http() + "/#photo/" + photo);
+    EXPECT_TRUE(says(b, "#photo_said", "in the trash until"));
+    EXPECT_EQ(b.value("['#photo_trash', '#photo_restore', '#photo_correct'].map("
+                      "s => document.querySelector(s).checkVisibility())"),
+              Json({false, true, false}));
+    EXPECT_THAT(b.complaints(), IsEmpty());
+  }
+  await([&] { return get("/labels?photo=" + photo)["rows"].empty(); });
 }
 
 TEST_F(DashboardPhotos, ThatNobodyCanReadAreListedUntilTheyAreDeleted) {

@@ -75,7 +75,9 @@ export async function show_photo(number) {
     get(of_task("/labels", {photo: number})), find_one(of_task("/labels/stats"))]);
   say("photo_said", "");
   clear_similar();
-  photo = found.rows[0] ?? null;
+  const first = found.rows[0];
+  const trash = first ? await get(`/trash/${first.id}`) : null;  // the list hears of it in a moment
+  photo = trash && !trash.deleted ? first : null;
   find("photo_parts").hidden = photo === null;
   find("photo_missing").hidden = photo !== null;
   if (!photo) return;
@@ -86,6 +88,6 @@ export async function show_photo(number) {
     ...(photo.score === undefined ? [] : [fact("Score", percent(photo.score))]),
     fact("SHA-256", el("code", {}, photo.id)));
   find("photo_classes").replaceChildren(...(stats?.classes ?? []).map((name) => el("option", {value: name})));
-  draw_trash(null);
+  draw_trash(trash.until === null ? null : trash);
   await draw_history();
 }

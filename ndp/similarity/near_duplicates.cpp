@@ -5,8 +5,73 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <unordered_map>
+#include <utility>
 
 namespace ndtrain::ndp {
+namespace {
+
+constexpr int kBits = 64, kLeastPartBits = 8;
+
+// Disjoint sets of photos, each known by its lowest.
+class Sets {
+ public:
+  explicit Sets(size_t photos) : parent_(photos) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+  }
+  size_t of(size_t i) {
+    for (; parent_[i] != i; i = parent_[i]) parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void unite(const PhotoPair& p) {
+    const size_t a = of(p.first), b = of(p.second);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+  std::vector<std::vector<size_t>> of_two_and_more() {
+    std::map<size_t, std::vector<size_t>> by_lowest;
+    for (size_t i = 0; i < parent_.size(); ++i) {
+      if (of(i) != i) by_lowest[of(i)].push_back(i);
+    }
+    std::vector<std::vector<size_t>> sets;
+    for (auto& [lowest, rest] : by_lowest) {
+      rest.insert(rest.begin(), lowest);
+      sets.push_back(std::move(rest));
+    }
+    return sets;
+  }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
+// Pairs of different hashes within `bits`, of which some may be there several times.
+std::vector<PhotoPair> pairs_by_parts(const std::vector<uint64_t>& hashes, int bits,
+                                      ThreadPool& threads) {
+  const int parts = bits + 1;
+  std::vector<std::vector<PhotoPair>> found(static_cast<size_t>(parts));
+  threads.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+    for (auto part = static_cast<int>(begin); part < static_cast<int>(end); ++part) {
+      const int from = part * kBits / parts, width = (part + 1) * kBits / parts - from;
+      const auto key = [&](size_t i) {
+        return hashes[i] << (kBits - from - width) >> (kBits - width);
+      };
+      std::vector<size_t> order(hashes.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::ranges::stable_sort(order, {}, key);
+      for (size_t i = 0; i < order.size(); ++i) {
+        for (size_t j = i + 1; j < order.size() && key(order[j]) == key(order[i]); ++j) {
+          if (std::popcount(hashes[order[i]] ^ hashes[order[j]]) > bits) continue;
+          found[static_cast<size_t>(part)].push_back({order[i], order[j]});
+        }
+      }
+    }
+  });
+  std::vector<PhotoPair> all;
+  for (const auto& of_part : found) std::ranges::copy(of_part, std::back_inserter(all));
+  return all;
+}
+
+}  // namespace
 
 std::vector<PhotoPair> pairs_within(const std::vector<uint64_t>& hashes, int bits,
                                     ThreadPool& threads) {
@@ -28,24 +93,33 @@ std::vector<PhotoPair> pairs_within(const std::vector<uint64_t>& hashes, int bit
   return all;
 }
 
+std::vector<std::vector<size_t>> groups_within(const std::vector<uint64_t>& hashes, int bits,
+                                               ThreadPool& threads) {
+  Sets sets(hashes.size());
+  std::unordered_map<uint64_t, size_t> places;  // in `different`
+  std::vector<uint64_t> different;
+  std::vector<size_t> first;  // that has it
+  for (size_t i = 0; i < hashes.size(); ++i) {
+    const auto [place, is_new] = places.emplace(hashes[i], different.size());
+    if (is_new) {
+      different.push_back(hashes[i]);
+      first.push_back(i);
+    } else {
+      sets.unite({first[place->second], i});
+    }
+  }
+  const bool by_parts = kBits / (bits + 1) >= kLeastPartBits;
+  for (const PhotoPair& p : by_parts ? pairs_by_parts(different, bits, threads)
+                                     : pairs_within(different, bits, threads)) {
+    sets.unite({first[p.first], first[p.second]});
+  }
+  return sets.of_two_and_more();
+}
+
 std::vector<std::vector<size_t>> connected(size_t photos, const std::vector<PhotoPair>& pairs) {
-  std::vector<size_t> parent(photos);
-  std::iota(parent.begin(), parent.end(), size_t{0});
-  const auto root_of = [&](size_t i) {
-    for (; parent[i] != i; i = parent[i]) parent[i] = parent[parent[i]];
-    return i;
-  };
-  for (const PhotoPair& p : pairs) {
-    const size_t a = root_of(p.first), b = root_of(p.second);
-    parent[std::max(a, b)] = std::min(a, b);
-  }
-  std::map<size_t, std::vector<size_t>> by_root;
-  for (size_t i = 0; i < photos; ++i) by_root[root_of(i)].push_back(i);
-  std::vector<std::vector<size_t>> groups;
-  for (auto& [root, group] : by_root) {
-    if (group.size() > 1) groups.push_back(std::move(group));
-  }
-  return groups;
+  Sets sets(photos);
+  for (const PhotoPair& p : pairs) sets.unite(p);
+  return sets.of_two_and_more();
 }
 
 }  // namespace ndtrain::ndp

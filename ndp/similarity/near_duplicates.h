@@ -21,6 +21,13 @@ struct PhotoPair {
 std::vector<PhotoPair> pairs_within(const std::vector<uint64_t>& hashes, int bits,
                                     ThreadPool& threads);
 
+// Photos whose hashes differ in no more than `bits`, directly or by way of others; as connected().
+// For 7 bits and fewer only those are compared that are the same in one of bits + 1 parts, as all
+// such pairs are (multi-index hashing: Norouzi, Punjani, Fleet, "Fast Search in Hamming Space with
+// Multi-Index Hashing", 2012): a second for a million photos, where pairs_within() takes minutes.
+std::vector<std::vector<size_t>> groups_within(const std::vector<uint64_t>& hashes, int bits,
+                                               ThreadPool& threads);
+
 // Photos that pairs connect, directly or by others; of two and more, each group in order, by their
 // first ones.
 std::vector<std::vector<size_t>> connected(size_t photos, const std::vector<PhotoPair>& pairs);

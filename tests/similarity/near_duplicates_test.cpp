@@ -41,6 +41,38 @@ TEST(NearDuplicates, AreAllPairsThatAreNearEnoughOnAnyNumberOfThreads) {
   EXPECT_THAT(pairs_within({}, 3, one), IsEmpty());
 }
 
+// Also where many are the same in all parts but one, and where whole hashes are.
+TEST(NearDuplicates, AreTheSameGroupsByParts) {
+  Rng rng(2, "hashes");
+  std::vector<uint64_t> hashes;
+  for (int i = 0; i < 900; ++i) {
+    uint64_t hash = i % 5 == 0 ? rng.next_bits() & 0xFFFF : rng.next_bits();
+    if (i % 3 == 2) {
+      hash = hashes[rng.next_below(hashes.size())];
+      for (uint64_t flips = rng.next_below(9); flips > 0; --flips) {
+        hash ^= uint64_t{1} << rng.next_below(64);
+      }
+    }
+    hashes.push_back(hash);
+  }
+  ThreadPool one(1), three(3);
+  for (const int bits : {0, 1, 3, 7, 8, 20}) {
+    const auto expected = connected(hashes.size(), pairs_within(hashes, bits, one));
+    EXPECT_GE(expected.size(), 1U);
+    EXPECT_EQ(groups_within(hashes, bits, one), expected) << bits;
+    EXPECT_EQ(groups_within(hashes, bits, three), expected) << bits;
+  }
+  EXPECT_THAT(groups_within({}, 3, one), IsEmpty());
+}
+
+// Of pairs there would be twenty thousand million.
+TEST(NearDuplicates, OfManyBlankPhotosAreOneGroup) {
+  ThreadPool one(1);
+  const auto groups = groups_within(std::vector<uint64_t>(200'000), 3, one);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].size(), 200'000U);
+}
+
 TEST(NearDuplicates, AreOneGroupByWayOfOthers) {
   EXPECT_THAT(connected(8, {{1, 2}, {5, 7}, {2, 6}}),
               ElementsAre(ElementsAre(1, 2, 6), ElementsAre(5, 7)));

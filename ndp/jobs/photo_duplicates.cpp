@@ -7,19 +7,15 @@
 
 #include "framework/core/error.h"
 #include "framework/core/limits.h"
-#include "framework/core/log.h"
 #include "framework/runtime/backend.h"
+#include "ndp/jobs/kept_hashes.h"
 #include "ndp/photos/perceptual_hash.h"
-#include "ndp/photos/photo_decoder.h"
 #include "ndp/similarity/near_duplicates.h"
 
 namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kHashedAtOnce = 256;
-constexpr int kEnoughPixels = 64;  // of the shorter side: hashes have 9 x 8
-
-Digest hash_group() { return Sha256().field("difference hashes").field(photo_decoders()).finish(); }
 
 class LookHasher {
  public:
@@ -50,15 +46,10 @@ class LookHasher {
  private:
   std::vector<size_t> look_up() {
     std::vector<size_t> missing;
+    const KeptHashes kept(cache_.store());
     for (size_t i = 0; i < set_.photos.size(); ++i) {
-      uint64_t hash = 0;
-      const auto found = cache_.store().get(group_, set_.photos[i].digest,
-                                            std::as_writable_bytes(std::span(&hash, 1)));
-      if (found.ok() && found->bytes == sizeof hash) {
-        result_.of[i] = hash;
-      } else {
-        missing.push_back(i);
-      }
+      result_.of[i] = kept.get(set_.photos[i].digest);
+      if (!result_.of[i]) missing.push_back(i);
     }
     return missing;
   }
@@ -66,15 +57,12 @@ class LookHasher {
   Result<uint64_t> hash_of(const Photo& photo) const {
     const Result<std::string> file = fs_.read(join(set_.root, photo.path), limits::kPhotoFile);
     if (!file.ok()) return file.status();
-    PhotoCost cost;
-    const Result<Image> image =
-        decode_photo(photo.path, *file, {.min_shorter_side = kEnoughPixels}, cost);
-    if (!image.ok()) return image.status();
-    return difference_hash(*image);
+    return hash_photo(photo.path, *file);
   }
 
   void decode(const std::vector<size_t>& missing) {
     if (missing.empty()) return;
+    KeptHashes kept(cache_.store());
     progress_.begin("hashing what photos look like", std::ssize(missing), "photos");
     for (size_t at = 0; at < missing.size() && !result_.interrupted; at += kHashedAtOnce) {
       const auto some =
@@ -85,34 +73,28 @@ class LookHasher {
           hashes[i] = hash_of(set_.photos[some[i]]);
         }
       });
-      for (size_t i = 0; i < some.size(); ++i) take(some[i], hashes[i]);
+      for (size_t i = 0; i < some.size(); ++i) take(some[i], hashes[i], kept);
       progress_.update(static_cast<int64_t>(at + some.size()));
       result_.interrupted = progress_.interrupted();
     }
     progress_.end();
   }
 
-  void take(size_t photo, const Result<uint64_t>& hash) {
+  void take(size_t photo, const Result<uint64_t>& hash, KeptHashes& kept) {
     if (!hash.ok()) {
       result_.quarantined.push_back({set_.photos[photo].path, hash.status().message()});
       return;
     }
     ++result_.decoded;
     result_.of[photo] = *hash;
-    const Status kept = cache_.store().put(group_, set_.photos[photo].digest, {},
-                                           std::as_bytes(std::span(&*hash, 1)));
-    if (kept.ok() || full_) return;
-    full_ = true;
-    log::warn("hashes of photos are not kept for the next time: {}", kept.message());
+    kept.put(set_.photos[photo].digest, *hash);
   }
 
   const PhotoSet& set_;
   FeatureCache cache_;
   Fs& fs_;
   Progress& progress_;
-  const Digest group_ = hash_group();
   PhotoHashes result_;
-  bool full_ = false;
 };
 
 // Of photos of a set, whose copies have one row.
@@ -185,10 +167,16 @@ std::vector<std::vector<AlikePhoto>> duplicate_groups(const PhotoSet& set,
       of_readable.push_back(*hashes.of[i]);
     }
   }
-  for (const PhotoPair& p : pairs_within(of_readable, bits, threads)) {
-    const size_t a = readable[p.first], b = readable[p.second];
-    const std::optional<float> cosine = cosines.between(a, b);
-    if (!embeddings || (cosine && *cosine >= similarity)) pairs.push_back({a, b});
+  if (embeddings) {
+    for (const PhotoPair& p : pairs_within(of_readable, bits, threads)) {
+      const size_t a = readable[p.first], b = readable[p.second];
+      const std::optional<float> cosine = cosines.between(a, b);
+      if (cosine && *cosine >= similarity) pairs.push_back({a, b});
+    }
+  } else {
+    for (const std::vector<size_t>& group : groups_within(of_readable, bits, threads)) {
+      for (const size_t i : group) pairs.push_back({readable[group.front()], readable[i]});
+    }
   }
   std::vector<std::vector<AlikePhoto>> groups;
   for (const std::vector<size_t>& group : connected(set.photos.size(), pairs)) {

@@ -23,7 +23,7 @@ constexpr std::string_view kRanks[] = {"ranks",  "rank",  "rendezvous",   "comm"
                            kDb[] = {"db"}, kPseudo[] = {"pseudo"}, kCache[] = {"cache"},
                            kCacheType[] = {"cache-dtype"}, kMemory[] = {"memory-limit"},
                            kResume[] = {"resume"}, kConfig[] = {"config"}, kOut[] = {"out"},
-                           kFastDecode[] = {"fast-decode"}, kDuplicates[] = {"group-duplicates"};
+                           kFastDecode[] = {"fast-decode"};
 
 constexpr Reason kReasons[] = {
     {kRanks, "a job is trained by Tuners, not by ranks; --tuners says how many"},
@@ -47,10 +47,7 @@ constexpr Reason kReasons[] = {
     {kOut, "the run is in the Tuner's state directory"},
     {kFastDecode,
      "stores decode as the model file says; one that ndtrain train --fast-decode has "
-     "written says so"},
-    {kDuplicates,
-     "stores and Tuner split photos by their content alone, which each of them knows; ndtrain "
-     "photos duplicates, on the machine of a store, says what is alike"}};
+     "written says so"}};
 
 }  // namespace
 

@@ -230,6 +230,9 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
   declare_compute(args);
   args.flag("freeze", "what stays as it is (see ndtrain train)", "WHAT", "auto");
   args.flag("val-split", "share of photos for validation, chosen by their content", "X", "0.2");
+  args.flag("group-duplicates",
+            "photos that are almost the same, also of other stores, are all trained on or all "
+            "validated with; stores decode each photo once for it");
   args.flag("reset-optimizer", "each run begins without the last one's moments, as NDPipe does");
   args.flag("all-runs", "train on all photos so far, not on this run's alone");
   args.flag("damp", "learning rate times (N - run/2) / N");
@@ -341,6 +344,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   text("feature_dtype", "feature-dtype");
   text("cut", "cut");
   number("val_split", "val-split");
+  j["group_duplicates"] = args.on("group-duplicates");
   j["reset_optimizer"] = args.on("reset-optimizer");
   j["all_runs"] = args.on("all-runs");
   j["damp"] = args.on("damp");

@@ -31,6 +31,7 @@ wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t i
   hello.set_takes_probes(true);
   hello.set_makes_views(true);
   hello.set_gives_photos(true);
+  hello.set_tells_hashes(true);
   hello.set_incarnation(incarnation);
   hello.set_version(config.version);
   hello.set_numerics(feature_numerics(devices.get(false)));

@@ -23,10 +23,17 @@ void name_unreadable(const StoreInventory& inventory, wire::Inventory& to) {
   }
 }
 
+void add_hash(std::optional<uint64_t> hash, wire::Inventory& to) {
+  const uint64_t bits = hash.value_or(0);
+  to.mutable_hashes()->append(reinterpret_cast<const char*>(&bits), sizeof bits);
+  to.mutable_hashed()->push_back(hash ? '\1' : '\0');
+}
+
 }  // namespace
 
 std::vector<wire::FromStore> inventory_messages(uint64_t job, const StoreInventory& inventory,
-                                                wire::Inventory about, bool paths) {
+                                                wire::Inventory about,
+                                                const InventoryDetails& details) {
   std::vector<wire::FromStore> messages;
   std::map<std::string, uint32_t> names;
   const std::vector<StorePhoto>& photos = inventory.photos;
@@ -49,8 +56,10 @@ std::vector<wire::FromStore> inventory_messages(uint64_t job, const StoreInvento
         label = name->second;
       }
       i.add_labels(label);
-      if (paths) i.add_paths(p.path);
-      bytes += sizeof(Digest) + 2 + (paths ? p.path.size() + 2 : 0) + p.label.size();
+      if (details.paths) i.add_paths(p.path);
+      if (!details.hashes.empty()) add_hash(details.hashes[at], i);
+      bytes += sizeof(Digest) + 2 + (details.paths ? p.path.size() + 2 : 0) + p.label.size() +
+               (details.hashes.empty() ? 0 : sizeof(uint64_t) + 1);
     }
     i.set_last(at == photos.size());
     if (i.last()) {

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "framework/core/log.h"
+#include "framework/runtime/backend.h"
 #include "ndp/engine/crops.h"
+#include "ndp/jobs/kept_hashes.h"
 #include "ndp/labels/top_k_row.h"
 #include "ndp/pipestore/job_photos.h"
 #include "ndp/pipestore/plain_rows.h"
@@ -98,6 +100,35 @@ Result<std::string> PhotoJobRows::sample(std::span<const std::string> photos) {
       });
   if (!bad.ok()) return bad;
   return rows;
+}
+
+Result<std::vector<std::optional<uint64_t>>> PhotoJobRows::hashes(std::span<const size_t> places) {
+  KeptHashes kept(ports_.cache);
+  std::vector<std::optional<uint64_t>> all(places.size());
+  std::vector<size_t> missing, read;
+  for (size_t i = 0; i < places.size(); ++i) {
+    all[i] = kept.get(photo(places[i]).digest);
+    if (all[i]) continue;
+    missing.push_back(i);
+    read.push_back(places[i]);
+  }
+  JobPhotos files(ports_.files, *what_.photos, read);
+  std::vector<Result<uint64_t>> made(read.size(), Status(Code::kCancelled, ""));
+  shared_threads().parallel_for(std::ssize(read), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end) && !given_up_; ++i) {
+      const Result<std::string> file = files.read(read[i]);
+      made[i] = file.ok() ? hash_photo(photo(read[i]).path, *file, ports_.config.decoding())
+                          : Result<uint64_t>(file.status());
+    }
+  });
+  for (size_t i = 0; i < read.size(); ++i) {
+    if (made[i].status().code() == Code::kUnavailable) return made[i].status();
+    if (!made[i].ok()) continue;
+    all[missing[i]] = *made[i];
+    kept.put(photo(read[i]).digest, *made[i]);
+  }
+  if (const Status s = ports_.cache.flush(); !s.ok()) log::warn("feature cache: {}", s.message());
+  return all;
 }
 
 size_t PhotoJobRows::next_piece(size_t n) const {

@@ -42,6 +42,7 @@ class PhotoJobRows final : public JobRows {
   Result<Made> make(std::span<const size_t> places) override;
   Result<Made> make_views(std::span<const size_t> places) override;
   Result<std::string> sample(std::span<const std::string> photos) override;
+  Result<std::vector<std::optional<uint64_t>>> hashes(std::span<const size_t> places) override;
   void give_up() override { given_up_ = true; }
 
  private:

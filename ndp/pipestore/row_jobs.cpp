@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "framework/core/hash.h"
@@ -142,6 +143,7 @@ void RowJobs::try_photos_again() {
     const auto job = jobs_.find(id);
     if (job == jobs_.end()) continue;
     if (std::exchange(job->second.unlisted, false)) list(id);
+    if (std::exchange(job->second.unhashed, false)) hash_more(id);
     for (RowDelivery::Batch& batch : std::exchange(job->second.waiting, {})) {
       if (jobs_.contains(id)) make(id, std::move(batch));
     }
@@ -236,17 +238,55 @@ Result<RowJobs::Opened> RowJobs::open(const wire::Job& ask,
 void RowJobs::opened(uint64_t id, const Result<Opened>& result,
                      const std::optional<ModelFetch::Damage>& damage) {
   Job& job = jobs_.at(id);
-  job.opening = false;
+  job.opening = result.ok();
   if (damage) return ports_.models.fetch_again(*damage);
   if (!result.ok()) return refuse(id, result.status().message());
   ports_.models.found_whole();
   job.rows = result->rows;
+  job.about = result->about;
+  hash_more(id);
+}
+
+// Until all are hashed that the job asks about; then it is told what there is.
+void RowJobs::hash_more(uint64_t id) {
+  const Job& job = jobs_.at(id);
+  const size_t from = job.hashes.size(), photos = job.inventory->photos.size();
+  if (!job.ask.with_hashes() || from == photos) return tell(id);
+  std::vector<size_t> places(std::min(kHashes, photos - from));
+  std::iota(places.begin(), places.end(), from);
+  auto task = [this, id, serial = job.serial, rows = job.rows,
+               places = std::move(places)]() -> Continuation {
+    auto result = tried([&] { return rows->hashes(places); });
+    return [this, id, serial, result = std::move(result)] {
+      if (is_current(id, serial)) hashed(id, result);
+    };
+  };
+  ports_.lanes.start(kStoreLane, std::move(task));
+}
+
+void RowJobs::hashed(uint64_t id, const Result<std::vector<std::optional<uint64_t>>>& result) {
+  Job& job = jobs_.at(id);
+  if (result.status().code() == Code::kUnavailable) {
+    job.unhashed = true;
+    return wait_for_photos(id, result.status());
+  }
+  if (!result.ok()) return refuse(id, result.status().message());
+  photos_are_there();
+  job.hashes.insert(job.hashes.end(), result->begin(), result->end());
+  hash_more(id);
+}
+
+void RowJobs::tell(uint64_t id) {
+  Job& job = jobs_.at(id);
+  job.opening = false;
   job.work = std::make_unique<RowDelivery>(id, job.inventory->photos.size(), job.rows->row(),
                                            ports_.tuner.window());
   for (wire::FromStore& m :
-       inventory_messages(id, *job.inventory, result->about, job.ask.with_paths())) {
+       inventory_messages(id, *job.inventory, std::exchange(job.about, {}),
+                          {.paths = job.ask.with_paths(), .hashes = job.hashes})) {
     answer(job, std::move(m));
   }
+  job.hashes = {};
 }
 
 void RowJobs::make_more(uint64_t id) {

@@ -26,8 +26,9 @@ namespace ndtrain::ndp {
 
 class RowJobs {
  public:
-  static constexpr size_t kTasks = 2;  // of a job that make rows, on the lane at once
-  static constexpr size_t kMost = 16;  // jobs at once; a Tuner that asks for more is refused
+  static constexpr size_t kTasks = 2;    // of a job that make rows, on the lane at once
+  static constexpr size_t kHashes = 64;  // photos that are hashed in one task
+  static constexpr size_t kMost = 16;    // jobs at once; a Tuner that asks for more is refused
   // Lists of photos that are made at once, those of jobs that are over by now included; a Tuner
   // that asks for more loses its session.
   static constexpr size_t kMostLists = 4 * kMost;
@@ -82,10 +83,14 @@ class RowJobs {
     bool opening = false;
     std::shared_ptr<JobRows> rows;  // once it is open; tasks hold on to them
     std::unique_ptr<RowDelivery> work;
-    std::optional<double> photo_s;                             // that one took in the last task
-    size_t tasks = 0;                                          // on the lane, or waiting for photos
-    std::vector<RowDelivery::Batch> waiting;                   // for photos
-    bool unlisted = false;                                     // its list waits for photos
+    std::optional<double> photo_s;            // that one took in the last task
+    size_t tasks = 0;                         // on the lane, or waiting for photos
+    std::vector<RowDelivery::Batch> waiting;  // for photos
+    bool unlisted = false;                    // its list waits for photos
+    // Where it asks what photos look like: of the first ones, on the way to the inventory.
+    std::vector<std::optional<uint64_t>> hashes;
+    bool unhashed = false;                                     // the others wait for photos
+    wire::Inventory about;                                     // goes ahead of the inventory
     std::map<uint32_t, std::map<std::string, double>> stages;  // by run
     std::map<uint32_t, std::map<std::string, uint64_t>> made_from;
     std::map<uint32_t, double> joules;  // by run
@@ -111,6 +116,9 @@ class RowJobs {
                       const std::string& extractor, const std::string& head);
   void opened(uint64_t id, const Result<Opened>& result,
               const std::optional<ModelFetch::Damage>& damage);
+  void hash_more(uint64_t id);
+  void hashed(uint64_t id, const Result<std::vector<std::optional<uint64_t>>>& result);
+  void tell(uint64_t id);
   void make_more(uint64_t id);
   void make(uint64_t id, RowDelivery::Batch batch);
   void wait_for_photos(uint64_t id, const Status& why);

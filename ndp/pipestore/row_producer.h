@@ -60,6 +60,10 @@ class JobRows {
   virtual Result<std::string> sample(std::span<const std::string> /*photos*/) {
     return Status(Code::kUnsupported, "there is no extractor");
   }
+  // What these photos look like (ndp/photos/perceptual_hash.h); nullopt: one cannot be decoded.
+  virtual Result<std::vector<std::optional<uint64_t>>> hashes(std::span<const size_t> /*places*/) {
+    return Status(Code::kUnsupported, "photos have no hashes");
+  }
   // From any thread: what make() gives is of no use any more; it returns soon.
   virtual void give_up() {}
 };

@@ -60,6 +60,7 @@ constexpr FieldRange kRanges[] = {
     {"Hello.takes_probes", Kind::kAny},
     {"Hello.makes_views", Kind::kAny},
     {"Hello.gives_photos", Kind::kAny},
+    {"Hello.tells_hashes", Kind::kAny},
     {"Hello.site", Kind::kName, 0, 64},
 
     {"Probe.number", Kind::kNumber, 1, kLargestNumber},
@@ -89,6 +90,7 @@ constexpr FieldRange kRanges[] = {
     {"Job.serial", Kind::kNumber, 0, kLargestNumber},
     {"Job.sample", Kind::kBytes, 1, int64_t{1} << 20, 64},
     {"Job.with_gain", Kind::kAny},
+    {"Job.with_hashes", Kind::kAny},
     {"Job.Views.changes", Kind::kName, 1, 256},
     {"Job.Views.seed", Kind::kAny},
     {"Job.Views.count", Kind::kNumber, 1, kMostViews},
@@ -107,6 +109,8 @@ constexpr FieldRange kRanges[] = {
     {"Inventory.bf16_gain", Kind::kReal, 0, 1'000'000},
     {"Inventory.survey_seconds", Kind::kReal, 0, kSeconds},
     {"Inventory.unreadable_files", Kind::kMessages, 0, 0, kUnreadableFiles},
+    {"Inventory.hashes", Kind::kBytes, 0, kMostBytes},
+    {"Inventory.hashed", Kind::kBytes, 0, kMostItems},
 
     {"Wanted.job", Kind::kNumber, 0, kLargestNumber},
     {"Wanted.run", Kind::kNumber, 0, 1000},

@@ -60,6 +60,7 @@ const std::map<std::string, Trial> kTrials = {
     {"factor-rank", {{"3"}, {"--tuners", "2", "--sync", "powersgd"}}},
     {"fragments", {{"2"}, kDiloco}},
     {"freeze", {{"1"}}},
+    {"group-duplicates", {{}}},
     {"head", {{"linear"}}},
     {"inner-steps", {{"7"}, kLocal}},
     {"label", {{"c0"}}},

@@ -144,7 +144,7 @@ TEST(Inventory, NamesFilesThatCannotBeReadAsFarAsOneMessageGoes) {
   for (int i = 0; i < 1000; ++i) {
     inventory.unreadable_files.push_back({"a\n" + std::to_string(i) + ".jpg", "cut short"});
   }
-  const auto last = [&] { return inventory_messages(1, inventory, {}, false).back().inventory(); };
+  const auto last = [&] { return inventory_messages(1, inventory, {}, {}).back().inventory(); };
   EXPECT_EQ(last().unreadable_files_size(), 1000);
   EXPECT_EQ(last().unreadable_files(7).path(), R"(a\n7.jpg)") << "plain text";
   for (QuarantinedPhoto& p : inventory.unreadable_files) p.path = std::string(4000, 'x');

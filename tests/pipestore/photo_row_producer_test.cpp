@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
+#include <optional>
 
 #include "framework/core/fsync.h"
 #include "framework/passes/inference.h"
 #include "models/zoo.h"
 #include "ndp/engine/crops.h"
 #include "ndp/jobs/view_rule.h"
+#include "ndp/photos/perceptual_hash.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
 #include "tests/pipestore/uploads_fixture.h"
@@ -162,6 +165,40 @@ TEST_F(PhotoViewRows, AndAllOtherRowsAreDecodedByTheStoresDecoder) {
   }
   (void)open(crops)->make(places).or_throw();
   EXPECT_EQ(decoder_.photos, 3 * kViews + 6);
+}
+
+// A copy of other bytes looks the same; a photo that cannot be decoded is not said to look like
+// anything. What was hashed once is not decoded again, by a job of crops neither.
+TEST_F(PhotoViewRows, OfJobsSayWhatPhotosLookLikeAndKeepIt) {
+  const auto write = [&](const std::string& name, const std::string& bytes) {
+    support::write_file(real_fs(), root_.at("photos/" + name), bytes);
+  };
+  Image noisy = test_pattern(40, 50);
+  noisy.row(0)[0] ^= 0x40;
+  write("copy.jpg", jpeg_of(noisy));
+  const std::string whole = jpeg_of(test_pattern(70, 60));
+  write("cut.jpg", whole.substr(0, whole.size() / 2));
+  CountingDecoder decoder;
+  PhotoRowProducer store(
+      {.photos = root_.at("photos"), .cache = root_.at("kept"), .decoder = &decoder}, devices_,
+      real_fs(), system_clock());
+  const auto photos = std::make_shared<StoreInventory>(store.scan().or_throw());
+  ASSERT_EQ(photos->photos.size(), 5U);
+  wire::Job crops;
+  crops.set_rows(wire::Job::CROPS);
+  for (const auto& [key, value] : to_metadata(model_.preprocess)) {
+    (*crops.mutable_preprocessing())[key] = value;
+  }
+  std::map<std::string, std::optional<uint64_t>> by_path;
+  for (const wire::Job& job : {job_, crops}) {
+    const auto rows = store.open(job, photos, root_.at("model.onnx"), "").or_throw();
+    const auto hashes = rows->hashes(std::vector<size_t>{0, 1, 2, 3, 4}).or_throw();
+    for (size_t i = 0; i < 5; ++i) by_path[photos->photos[i].path] = hashes[i];
+    EXPECT_EQ(decoder.photos, job.rows() == wire::Job::CROPS ? 6 : 5) << "only the cut one again";
+  }
+  EXPECT_TRUE(by_path.at("0.jpg") && by_path.at("1.jpg") && by_path.at("2.jpg"));
+  EXPECT_LE(bits_between(*by_path.at("0.jpg"), by_path.at("copy.jpg").value()), 1);
+  EXPECT_FALSE(by_path.at("cut.jpg"));
 }
 
 TEST_F(PhotoViewRows, OfAPhotoThatCannotBeReadAreBadOnce) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <set>
@@ -33,6 +34,17 @@ struct Numbered final : RowProducer {
         made.rows.push_back(row_of(job, photos->photos[place].path));
       return made;
     }
+    // Of every third one nothing can be said.
+    Result<std::vector<std::optional<uint64_t>>> hashes(std::span<const size_t> places) override {
+      of.calls += "hash" + std::to_string(places.size()) + " ";
+      if (of.away) return Status(Code::kUnavailable, "no bucket");
+      std::vector<std::optional<uint64_t>> all;
+      for (const size_t place : places) {
+        const uint64_t hash = std::stoull(photos->photos[place].path) << 40 | 1;
+        all.push_back(place % 3 == 2 ? std::nullopt : std::optional(hash));
+      }
+      return all;
+    }
     Numbered& of;
     uint64_t job;
     std::shared_ptr<const StoreInventory> photos;
@@ -57,10 +69,11 @@ struct Numbered final : RowProducer {
                                         std::shared_ptr<const StoreInventory> list,
                                         const std::string&, const std::string&) override {
     calls += "open" + std::to_string(job.job()) + " ";
+    away = away_when_open;
     return std::unique_ptr<JobRows>(std::make_unique<Rows>(*this, job.job(), std::move(list)));
   }
   uint64_t size;
-  bool away = false;
+  bool away = false, away_when_open = false;
   std::string calls;
 };
 
@@ -189,6 +202,49 @@ TEST(RowJobs, WaitForPhotosThatAreAwayAndGoOnByThemselves) {
     expected += Numbered::row_of(7, std::to_string(i));
   }
   EXPECT_EQ(rows, expected);
+}
+
+// A part at a time, so that other jobs get on; nothing is told before all are there.
+TEST(RowJobs, SayWhatPhotosLookLikeWhereTheyAreAsked) {
+  const size_t n = 2 * RowJobs::kHashes + 7;
+  Numbered producer(n);
+  WelcomedStore store(producer);
+  wire::ToStore ask = asks(7);
+  ask.mutable_job()->set_with_hashes(true);
+  store.sent.clear();
+  store.service.handle({store.link, ask});
+  producer.away_when_open = true;
+  store.lanes.run();
+  EXPECT_EQ(producer.calls, "scan open7 hash64 ");
+  store.clock.advance(RowJobs::kAway);
+  store.service.tick();
+  store.lanes.run();
+  producer.away = producer.away_when_open = false;
+  EXPECT_TRUE(store.sent.empty()) << "photos that are away are waited for";
+  store.clock.advance(RowJobs::kAway);
+  store.service.tick();
+  store.lanes.run();
+  EXPECT_EQ(producer.calls, "scan open7 hash64 hash64 hash64 hash64 hash7 ");
+  ASSERT_EQ(store.sent.size(), 1U);
+  const wire::Inventory& said = store.sent[0].inventory();
+  ASSERT_EQ(said.hashed().size(), n);
+  ASSERT_EQ(said.hashes().size(), n * sizeof(uint64_t));
+  for (size_t i = 0; i < n; ++i) {
+    EXPECT_EQ(said.hashed()[i], i % 3 == 2 ? 0 : 1);
+    uint64_t hash = 0;
+    std::memcpy(&hash, said.hashes().data() + i * sizeof hash, sizeof hash);
+    EXPECT_EQ(hash, i % 3 == 2 ? 0 : i << 40 | 1);
+  }
+  store.sent.clear();
+  store.service.handle({store.link, wants(7, 0, 1)});
+  store.lanes.run();
+  EXPECT_EQ(store.sent.at(0).rows().rows(), Numbered::row_of(7, "0"));
+
+  producer.calls.clear();
+  store.service.handle({store.link, asks(8)});
+  store.lanes.run();
+  EXPECT_EQ(producer.calls, "scan open8 ");
+  EXPECT_TRUE(store.sent.back().inventory().hashed().empty());
 }
 
 // Of a large job and a small one, the small one does not wait for the end of the large one; each

@@ -1,90 +1,23 @@
 // A fine-tuning over PipeStores on views of photos gives what one machine gives that has them all.
-#include <map>
-
-#include "ndp/jobs/finetune.h"
-#include "tests/roles/tuner_group_fixture.h"
+#include "tests/roles/one_machine_fixture.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
 namespace {
 
-// One machine has photos in the order of their paths, a job in that of their digests: here these
-// are the same.
-class JobViews : public testing::TunerGroup {
+class JobViews : public testing::OneMachine {
  protected:
   static constexpr int64_t kViews = 3;
 
-  void SetUp() override {
-    RolesTest::SetUp();
-    std::map<std::string, std::string> labels;
-    std::filesystem::create_directories(at("flat"));
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(at("photos"))) {
-      if (!entry.is_regular_file()) continue;
-      const std::string file = real_fs().read(entry.path()).or_throw();
-      const std::string name = to_hex(sha256(file)) + ".jpg";
-      publish(real_fs(), at("flat/" + name), file).or_throw();
-      labels[name] = entry.path().parent_path().filename();
-    }
-    std::string csv;
-    for (const auto& [name, label] : labels) csv += name + "," + label + "\n";
-    publish(real_fs(), at("labels.csv"), csv).or_throw();
-  }
-
   static JobSpec viewed(int64_t views = kViews) {
-    JobSpec s;
-    s.stores = 1u;
-    s.deterministic = true;
-    s.seed = s.trainer.seed = 7;
-    s.trainer.epochs = 4;  // the first view is seen again
-    s.trainer.batch = 8;
-    s.trainer.schedule.lr = 5e-3;
-    s.freeze = "layer1";
+    JobSpec s = exact();  // of 4 epochs: the first view is seen again
     s.augmentation = {.crop = true, .flip = true, .jitter = true};
     s.views = views;
     return s;
   }
 
-  static JobSpec as_they_are() {
-    JobSpec s = viewed(0);
-    s.augmentation = {};
-    return s;
-  }
-
-  std::string by_one_machine(const JobSpec& s) {
-    FinetuneConfig c{.data = at("flat"),
-                     .model = at("base.onnx"),
-                     .out = at("run" + std::to_string(++runs_)),
-                     .labels = at("labels.csv"),
-                     .val_split = s.val_split,
-                     .freeze = s.freeze};
-    c.how.trainer = s.trainer;
-    c.augmentation = s.augmentation;
-    c.views = s.views;
-    c.cache = at("cache");
-    NoProgress quiet;
-    const FinetuneResult r = finetune(c, devices_.get(true), real_fs(), system_clock(), quiet);
-    return to_hex(load_model(real_fs(), r.model).id());
-  }
-
-  PipeStoreConfig flat_store(const std::string& name, uint32_t i, uint32_t n) const {
-    PipeStoreConfig c = store(name, i, n);
-    c.photos = at("flat");
-    c.labels = at("labels.csv");
-    return c;
-  }
-  nlohmann::json by_stores(JobSpec s, const std::string& state, uint32_t stores) {
-    s.stores = stores;
-    TunerDaemon daemon(tuner(state), devices_, real_fs(), system_clock());
-    std::vector<PipeStoreConfig> configs;
-    for (uint32_t i = 0; i < stores; ++i) {
-      configs.push_back(flat_store(state + std::to_string(i), i, stores));
-    }
-    return train_by(daemon, s, configs);
-  }
-
- private:
-  int runs_ = 0;
+  static JobSpec as_they_are() { return exact(); }
 };
 
 TEST_F(JobViews, GiveTheBytesOfOneMachineForOneAndTwoStores) {

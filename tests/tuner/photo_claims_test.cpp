@@ -18,6 +18,7 @@ TEST(PhotoClaims, HaveWhatWasSaidInByteOrderOfThePhotos) {
   said[9].source = LabelSource::kHuman;
   for (size_t i = 10; i < 50; ++i) said[i].path = "a/" + std::to_string(i);
   said[30].time = 7;
+  for (size_t i = 20; i < 45; i += 2) said[i].hash = uint64_t{0xFFFF'0000'0000'0000} + i;
   const PhotoClaims all(said);
   std::ranges::sort(said, {}, &PhotoClaim::digest);
   ASSERT_EQ(all.size(), said.size());
@@ -27,6 +28,7 @@ TEST(PhotoClaims, HaveWhatWasSaidInByteOrderOfThePhotos) {
     EXPECT_EQ(all.source(i), said[i].source);
     EXPECT_EQ(all.path(i), said[i].path);
     EXPECT_EQ(all.time(i), said[i].time);
+    EXPECT_EQ(all.hash(i), said[i].hash);
   }
 }
 
@@ -53,6 +55,7 @@ TEST(PhotoClaims, FindAPhotoAmongDigestsThatLieEvenlyOrDoNot) {
 TEST(PhotoClaims, WithoutSomeHaveTheOthersAsTheyWere) {
   std::vector<PhotoClaim> said = claims(0, 10);
   for (PhotoClaim& c : said) c.path = to_hex(c.digest);
+  for (size_t i = 4; i < 8; ++i) said[i].hash = i;
   const PhotoClaims all(said);
   const PhotoClaims rest = all.without([&](const Digest& d) { return d == said[3].digest; });
   ASSERT_EQ(rest.size(), 9U);

@@ -395,5 +395,16 @@ TEST_F(JobStores, OfWhichOneMakesNoViewsIsRefusedByItsName) {
                     HasSubstr("ndtrain store drain a")));
 }
 
+TEST_F(JobStores, OfWhichOneDoesNotSayWhatPhotosLookLikeIsRefusedByItsName) {
+  JobSpec spec{.model = to_hex(model_)};
+  spec.group_duplicates = true;
+  const uint64_t job = service_.submit(spec);
+  lanes_.run();
+  EXPECT_EQ(service_.job(job).state, JobState::kFailed);
+  EXPECT_THAT(service_.job(job).message,
+              AllOf(HasSubstr("store a "), HasSubstr("does not say which photos look the same"),
+                    HasSubstr("ndtrain store drain a"), HasSubstr("leave group_duplicates away")));
+}
+
 }  // namespace
 }  // namespace ndtrain::tuner

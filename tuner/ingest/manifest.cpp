@@ -7,7 +7,10 @@
 #include <set>
 #include <tuple>
 
+#include "framework/runtime/backend.h"
+#include "ndp/jobs/photo_duplicates.h"
 #include "ndp/photos/dataset.h"
+#include "ndp/similarity/near_duplicates.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -113,6 +116,7 @@ class EntryMaker {
     std::vector<ManifestEntry> entries;
     std::vector<Manifest::Conflict> conflicts;
     uint64_t unlabelled = 0;
+    std::vector<std::optional<uint64_t>> hashes = {};  // of entries, where they are grouped
   };
   Made make() {
     EachPhoto photos(stores_);
@@ -137,6 +141,7 @@ class EntryMaker {
     for (const Holder& h : holders) {
       if (e.holders.empty() || e.holders.back() != h.store) e.holders.push_back(h.store);
     }
+    if (rules_.group_duplicates) made_.hashes.push_back(hash_of(holders));
     if (labels.empty()) return;
     e.label = static_cast<int32_t>(labels.front().name);
     e.label_time = labels.front().time;
@@ -157,6 +162,13 @@ class EntryMaker {
     }
     std::ranges::sort(labels, [](const SaidLabel& a, const SaidLabel& b) { return a < b; });
     return labels;
+  }
+
+  std::optional<uint64_t> hash_of(std::span<const Holder> holders) const {
+    for (const Holder& h : holders) {
+      if (const auto hash = stores_[h.store]->hash(h.place)) return hash;
+    }
+    return {};
   }
 
   void add_conflict(std::span<const SaidLabel> labels) {
@@ -190,6 +202,10 @@ std::vector<std::string> classes_of(const EntryMaker& entries, const ManifestRul
   return classes;
 }
 
+uint32_t training_run_of(const Digest& photo, const ManifestRules& rules) {
+  return 1 + static_cast<uint32_t>(xxh3(photo.data(), photo.size(), rules.seed) % rules.runs);
+}
+
 std::vector<SharedClaims> shared(std::span<const std::vector<PhotoClaim>> inventories) {
   std::vector<SharedClaims> all;
   for (const std::vector<PhotoClaim>& claims : inventories) {
@@ -201,8 +217,7 @@ std::vector<SharedClaims> shared(std::span<const std::vector<PhotoClaim>> invent
 }  // namespace
 
 uint32_t run_of(const Digest& photo, const ManifestRules& rules) {
-  if (in_validation(photo, rules.val_split)) return 0;
-  return 1 + static_cast<uint32_t>(xxh3(photo.data(), photo.size(), rules.seed) % rules.runs);
+  return in_validation(photo, rules.val_split) ? 0 : training_run_of(photo, rules);
 }
 
 Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules)
@@ -226,9 +241,33 @@ Manifest::Manifest(std::span<const SharedClaims> inventories, const ManifestRule
   for (Entry& e : entries_) {
     if (e.label >= 0) e.label = id_of[static_cast<size_t>(e.label)];
   }
+  if (rules.group_duplicates) keep_together(made.hashes, rules);
   if (rules.choose) choose(rules.choose(entries_, classes_));
   for (uint64_t number = 0; number < entries_.size(); ++number) {
     runs_[entries_[number].run].push_back(number);
+  }
+}
+
+void Manifest::keep_together(std::span<const std::optional<uint64_t>> hashes,
+                             const ManifestRules& rules) {
+  std::vector<uint64_t> known;
+  std::vector<size_t> numbers;  // that have them
+  for (size_t n = 0; n < hashes.size(); ++n) {
+    if (!hashes[n]) continue;
+    known.push_back(*hashes[n]);
+    numbers.push_back(n);
+  }
+  alike_.unhashed = hashes.size() - known.size();
+  for (const std::vector<size_t>& group : groups_within(known, kAlikeBits, shared_threads())) {
+    const uint32_t first = entries_[numbers[group.front()]].run;  // of the lowest digest
+    ++alike_.groups;
+    alike_.photos += group.size();
+    for (const size_t i : group) {
+      Entry& e = entries_[numbers[i]];
+      if ((e.run == 0) == (first == 0)) continue;
+      e.run = first == 0 ? 0 : training_run_of(e.digest, rules);
+      ++alike_.moved;
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,9 @@ struct ManifestRules {
   // Said of photos besides by those who hold them; of photos that nobody holds it is ignored.
   std::vector<PhotoClaim> truths = {};
   std::function<bool(const Digest&)> leave_out = {};  // photos that were deleted
+  // Photos that look the same, by what stores say of it (ndp/jobs/photo_duplicates.h), are all
+  // trained on or all validated with, as the lowest of their digests has it.
+  bool group_duplicates = false;
   // Of all photos, which there are, told with the classes; none: all. Throws Error.
   std::function<std::vector<bool>(std::span<const ManifestEntry>, const std::vector<std::string>&)>
       choose = {};
@@ -52,6 +56,13 @@ class Manifest {
   struct Conflict {
     uint64_t number = 0;
     std::vector<std::string> labels;  // all, in byte order
+  };
+
+  // Photos that look the same, of ManifestRules::group_duplicates.
+  struct Alike {
+    uint64_t photos = 0, groups = 0;
+    uint64_t moved = 0;     // to the other side of the split
+    uint64_t unhashed = 0;  // nobody says what they look like
   };
 
   // `inventories[s]` is store s's. Photos without any label are counted. Of several labels the
@@ -70,8 +81,10 @@ class Manifest {
   Digest digest() const;  // of photos, splits, runs and labels: what decides a training on them
   const std::vector<Conflict>& conflicts() const { return conflicts_; }
   uint64_t unlabelled() const { return unlabelled_; }
+  const Alike& alike() const { return alike_; }
 
  private:
+  void keep_together(std::span<const std::optional<uint64_t>> hashes, const ManifestRules& rules);
   void choose(const std::vector<bool>& stays);
 
   std::vector<Entry> entries_;
@@ -79,6 +92,7 @@ class Manifest {
   std::vector<std::string> classes_;
   std::vector<Conflict> conflicts_;
   uint64_t unlabelled_ = 0;
+  Alike alike_;
 };
 
 }  // namespace ndtrain::tuner

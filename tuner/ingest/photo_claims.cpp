@@ -16,7 +16,7 @@ PhotoClaims::PhotoClaims(std::span<const PhotoClaim> claims) {
       label = numbers.emplace(c->label, static_cast<uint32_t>(numbers.size() + 1)).first->second;
       if (label > names_.size()) add_name(c->label);
     }
-    add(c->digest, label, c->source, c->path, c->time);
+    add(c->digest, label, c->source, c->path, c->time, c->hash);
   }
 }
 
@@ -42,8 +42,18 @@ std::string_view PhotoClaims::path(size_t i) const {
   return std::string_view(paths_).substr(begin, path_ends_[i] - begin);
 }
 
+std::optional<uint64_t> PhotoClaims::hash(size_t i) const {
+  return i < hashed_.size() && hashed_[i] ? std::optional(hashes_[i]) : std::nullopt;
+}
+
 void PhotoClaims::add(const Digest& photo, uint32_t label, LabelSource source,
-                      std::string_view path, int64_t time) {
+                      std::string_view path, int64_t time, std::optional<uint64_t> hash) {
+  if (hash) {
+    hashes_.resize(size() + 1);
+    hashed_.resize(size() + 1);
+    hashes_.back() = *hash;
+    hashed_.back() = true;
+  }
   if (time != 0 && times_.empty()) times_.resize(size());
   if (time != 0 || !times_.empty()) times_.push_back(time);
   if (!path.empty() && path_ends_.empty()) path_ends_.resize(size());
@@ -58,7 +68,7 @@ PhotoClaims PhotoClaims::without(const std::function<bool(const Digest&)>& photo
   PhotoClaims rest;
   rest.names_ = names_;
   for (size_t i = 0; i < size(); ++i) {
-    if (!photos(digest(i))) rest.add(digest(i), label(i), source(i), path(i), time(i));
+    if (!photos(digest(i))) rest.add(digest(i), label(i), source(i), path(i), time(i), hash(i));
   }
   return rest;
 }

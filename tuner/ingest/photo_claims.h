@@ -23,10 +23,13 @@ struct PhotoClaim {
   LabelSource source = LabelSource::kFolder;
   std::string path = {};  // below the store's photo directory, where the job asks for it
   int64_t time = 0;       // when it was said, in Unix seconds; 0: not known
+  // What the photo looks like (ndp/photos/perceptual_hash.h), where the job asks and it can be
+  // told.
+  std::optional<uint64_t> hash = {};
 };
 
 // What one store says of all its photos, as columns: very many are held in memory, and one takes 37
-// bytes and its path.
+// bytes, its path, and 8 where a job asks what it looks like.
 class PhotoClaims {
  public:
   using Photos = std::shared_ptr<const std::vector<Digest>>;
@@ -47,12 +50,13 @@ class PhotoClaims {
   LabelSource source(size_t i) const { return sources_[i]; }
   int64_t time(size_t i) const { return times_.empty() ? 0 : times_[i]; }
   std::string_view path(size_t i) const;  // "" where none was said
+  std::optional<uint64_t> hash(size_t i) const;
   const std::vector<std::string>& names() const { return names_; }
 
   void add_name(std::string name) { names_.push_back(std::move(name)); }
   // Behind those that are there, in byte order; `label` as above.
   void add(const Digest& photo, uint32_t label, LabelSource source, std::string_view path = {},
-           int64_t time = 0);
+           int64_t time = 0, std::optional<uint64_t> hash = {});
 
   PhotoClaims without(const std::function<bool(const Digest&)>& photos) const;
 
@@ -65,6 +69,8 @@ class PhotoClaims {
   std::string paths_;                // one after the other
   std::vector<uint64_t> path_ends_;  // in it; none: no photo has a path
   std::vector<int64_t> times_;       // none: no photo has one
+  std::vector<uint64_t> hashes_;     // the same, with
+  std::vector<bool> hashed_;         // whether it has one
 };
 
 using SharedClaims = std::shared_ptr<const PhotoClaims>;

@@ -1,5 +1,7 @@
 #include "tuner/ingest/row_ingest.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -12,6 +14,24 @@ namespace {
 
 constexpr size_t kDigest = sizeof(Digest);
 constexpr size_t kNamedConflicts = 10;
+
+std::optional<uint64_t> hash_of(const wire::Inventory& m, size_t photo) {
+  if (photo >= m.hashed().size() || m.hashed()[photo] == 0) return {};
+  uint64_t hash = 0;
+  std::memcpy(&hash, m.hashes().data() + photo * sizeof hash, sizeof hash);
+  return hash;
+}
+
+std::string text_of(const Manifest::Alike& alike) {
+  std::string text = fmt::format(
+      "{} photos are in {} groups that are almost the same: {} changed sides, so that each group "
+      "is on one side of the split",
+      alike.photos, alike.groups, alike.moved);
+  if (alike.unhashed > 0) {
+    text += fmt::format("; of {} nobody could say what they look like", alike.unhashed);
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -75,7 +95,9 @@ RowIngest::Actions RowIngest::arrive(Time now, const std::string& name) {
   store.sample.clear();
   store.received.clear();
   store.pieces.clear();
-  *a.send.emplace_back(name, wire::ToStore()).second.mutable_job() = rules_.job;
+  wire::Job& job = *a.send.emplace_back(name, wire::ToStore()).second.mutable_job();
+  job = rules_.job;
+  if (manifest_) job.clear_with_hashes();  // the split is made
   return a;
 }
 
@@ -135,8 +157,14 @@ RowIngest::Actions RowIngest::message(Time now, const std::string& name, wire::F
 void RowIngest::inventory(Time, Store& store, const wire::Inventory& m, Actions& a) {
   const size_t n = m.digests().size() / kDigest;
   if (store.ready || m.digests().size() % kDigest || m.labels().size() != static_cast<int>(n) ||
-      m.sources().size() != n || (m.paths_size() > 0 && m.paths_size() != static_cast<int>(n))) {
+      m.sources().size() != n || (m.paths_size() > 0 && m.paths_size() != static_cast<int>(n)) ||
+      m.hashes().size() != m.hashed().size() * sizeof(uint64_t) ||
+      (!m.hashed().empty() && m.hashed().size() != n)) {
     a.end_session = "an inventory whose parts do not fit";
+    return;
+  }
+  if (rules_.job.with_hashes() && !manifest_ && m.hashed().size() != n) {
+    a.end_session = "an inventory without the perceptual hashes that its job asks for";
     return;
   }
   if (m.bf16_gain() > 0) store.bf16_gain = m.bf16_gain();
@@ -173,7 +201,8 @@ void RowIngest::inventory(Time, Store& store, const wire::Inventory& m, Actions&
       return;
     }
     claims.add(digest, label, static_cast<LabelSource>(source),
-               m.paths_size() > 0 ? std::string_view(m.paths(static_cast<int>(i))) : "");
+               m.paths_size() > 0 ? std::string_view(m.paths(static_cast<int>(i))) : "", 0,
+               hash_of(m, i));
   }
   store.ready = m.last();
   store.photo_bytes = m.photo_bytes();
@@ -228,6 +257,7 @@ RowIngest::Actions RowIngest::count_in(std::span<const std::string> names) {
   if (manifest_->unlabelled() > 0) {
     a.notes.push_back(std::to_string(manifest_->unlabelled()) + " photos have no label");
   }
+  if (rules_.manifest.group_duplicates) a.notes.push_back(text_of(manifest_->alike()));
   name_conflicts(a);
   return a;
 }

@@ -95,6 +95,11 @@ void take_augmentation(JobReader& r, JobSpec& s) {
   }
 }
 
+void add_split(const JobSpec& s, Json& j) {
+  j["val_split"] = s.val_split;
+  if (s.group_duplicates) j["group_duplicates"] = true;
+}
+
 void add_sampling(const ndp::Sampling& s, Json& j) {
   if (s.since) j["since"] = *s.since;
   if (!s.labels.empty()) j["label"] = s.labels;
@@ -315,6 +320,8 @@ void validate(const JobSpec& s) {
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand_optimizer(t.optimizer);
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
+  demand(!s.group_duplicates || s.mode != JobMode::kIdeal, "group_duplicates", "true",
+         "of mode ideal: stores say what photos look like, and it asks none; leave one away");
   demand(s.head == "keep" || s.head == "linear" || s.head == "grow", "head", s.head,
          "there are keep, linear and grow");
   const bool known = s.precision.empty() || s.precision == "auto" || s.precision == "f32" ||
@@ -353,6 +360,7 @@ void take_finetune(JobReader& r, JobSpec& s) {
   take_sampling(r, s.sampling);
   take_augmentation(r, s);
   r.take("val_split", s.val_split);
+  r.take("group_duplicates", s.group_duplicates);
   r.take("head", s.head);
   r.take("freeze", s.freeze);
   r.take("feature_dtype", kFeatureTypes, s.feature_dtype);
@@ -399,7 +407,6 @@ std::string JobSpec::text() const {
               {"weight_decay", t.optimizer.weight_decay},
               {"warmup", t.warmup_epochs},
               {"label_smoothing", t.label_smoothing},
-              {"val_split", val_split},
               {"head", head},
               {"freeze", freeze},
               {"feature_dtype", name_in(kFeatureTypes, feature_dtype)},
@@ -415,6 +422,7 @@ std::string JobSpec::text() const {
     if (best != BestMetric::kTop1) j["best"] = name_of(best);
     if (patience != 0) j["patience"] = patience;
     if (calibrate) j["calibrate"] = true;
+    add_split(*this, j);
     add_sampling(sampling, j);
     add_augmentation(*this, j);
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;

@@ -87,6 +87,7 @@ struct JobSpec {
       {};             // of features: mixup; of photos in front of them, by `views`
   int64_t views = 0;  // of each photo to train on, in mode kNdpipe; 0: the photos as they are
   double val_split = 0.2;
+  bool group_duplicates = false;  // see ManifestRules
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";
   std::string cut = {};  // earlier than where training begins: see prepare_transfer()

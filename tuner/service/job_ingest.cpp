@@ -39,6 +39,13 @@ std::string makes_no_views(const StoreRecord& store) {
       store.name, store.version, store.name);
 }
 
+std::string tells_no_hashes(const StoreRecord& store) {
+  return fmt::format(
+      "store {} runs ndtrain {}, which does not say which photos look the same: upgrade it, let it "
+      "take no part (ndtrain store drain {}), or leave group_duplicates away",
+      store.name, store.version, store.name);
+}
+
 }  // namespace
 
 void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
@@ -282,6 +289,9 @@ void JobIngest::arrive(const ActivePtr& job, const std::string& name) {
   if (job->over || job->asked.contains(name) || !job->has_part(store)) return;
   if (job->spec.views > 0 && !store.makes_views) {
     return ports_.control.fail(job, makes_no_views(store));
+  }
+  if (job->spec.group_duplicates && !job->ingest->has_manifest() && !store.tells_hashes) {
+    return ports_.control.fail(job, tells_no_hashes(store));
   }
   const auto has_it = [&](const ActivePtr& other) { return other->asked.contains(name); };
   if (!store.takes_jobs_at_once && std::ranges::any_of(ports_.control.in_progress(), has_it)) {

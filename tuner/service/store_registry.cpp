@@ -123,6 +123,7 @@ void StoreRegistry::arrived(const wire::Hello& hello) {
   store.takes_probes = hello.takes_probes();
   store.makes_views = hello.makes_views();
   store.gives_photos = hello.gives_photos();
+  store.tells_hashes = hello.tells_hashes();
   send_tokens(store);
   events_.arrived(hello);
 }

@@ -47,6 +47,7 @@ struct StoreRecord {
   bool takes_tokens = false, takes_tickets = false, takes_probes = false;
   bool makes_views = false;   // of photos: wire::Job::Views
   bool gives_photos = false;  // to other stores, through the Tuner
+  bool tells_hashes = false;  // of photos: wire::Job::with_hashes
   LinkSpeed link;
   std::string http;          // where people may upload to it; "": nowhere
   std::string http_refused;  // where it says that they may, and is not believed

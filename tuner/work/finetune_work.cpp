@@ -119,7 +119,8 @@ RowRequest FinetuneWork::prepare() {
                 .classes = model_.classes,
                 .add_classes = spec_.head == "grow",
                 .holders_label = spec_.takes_labels_of_holders(),
-                .truths = human_labels_()};
+                .truths = human_labels_(),
+                .group_duplicates = spec_.group_duplicates};
   if (spec_.sampling.any()) {
     q.manifest.choose = [this](std::span<const ManifestEntry> photos,
                                const std::vector<std::string>& classes) {
@@ -131,6 +132,7 @@ RowRequest FinetuneWork::prepare() {
 
 void FinetuneWork::ask_for_rows(RowRequest& q) {
   q.ask.set_deterministic(spec_.deterministic);
+  q.ask.set_with_hashes(spec_.group_duplicates);
   if (spec_.mode == JobMode::kNdpipe) {
     q.ask.set_rows(wire::Job::FEATURES);
     q.ask.set_extractor(bytes_of(extractor_));

@@ -12,12 +12,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(NearDuplicates, AreAllPairsThatAreNearEnoughOnAnyNumberOfThreads) {
+// Every third one is a few bits from an earlier one; of every fifth drawn all but 16 bits are 0.
+std::vector<uint64_t> drawn_hashes(int n) {
   Rng rng(1, "hashes");
   std::vector<uint64_t> hashes;
-  for (int i = 0; i < 700; ++i) {
-    // Every third one is a few bits from an earlier one.
-    uint64_t hash = rng.next_bits();
+  for (int i = 0; i < n; ++i) {
+    uint64_t hash = i % 5 == 0 ? rng.next_bits() & 0xFFFF : rng.next_bits();
     if (i % 3 == 2) {
       hash = hashes[rng.next_below(hashes.size())];
       for (uint64_t flips = rng.next_below(6); flips > 0; --flips) {
@@ -26,6 +26,11 @@ TEST(NearDuplicates, AreAllPairsThatAreNearEnoughOnAnyNumberOfThreads) {
     }
     hashes.push_back(hash);
   }
+  return hashes;
+}
+
+TEST(NearDuplicates, AreAllPairsThatAreNearEnoughOnAnyNumberOfThreads) {
+  const std::vector<uint64_t> hashes = drawn_hashes(700);
   ThreadPool one(1), three(3);
   for (const int bits : {0, 2, 5, 20}) {
     std::vector<PhotoPair> expected;
@@ -43,18 +48,7 @@ TEST(NearDuplicates, AreAllPairsThatAreNearEnoughOnAnyNumberOfThreads) {
 
 // Also where many are the same in all parts but one, and where whole hashes are.
 TEST(NearDuplicates, AreTheSameGroupsByParts) {
-  Rng rng(2, "hashes");
-  std::vector<uint64_t> hashes;
-  for (int i = 0; i < 900; ++i) {
-    uint64_t hash = i % 5 == 0 ? rng.next_bits() & 0xFFFF : rng.next_bits();
-    if (i % 3 == 2) {
-      hash = hashes[rng.next_below(hashes.size())];
-      for (uint64_t flips = rng.next_below(9); flips > 0; --flips) {
-        hash ^= uint64_t{1} << rng.next_below(64);
-      }
-    }
-    hashes.push_back(hash);
-  }
+  const std::vector<uint64_t> hashes = drawn_hashes(900);
   ThreadPool one(1), three(3);
   for (const int bits : {0, 1, 3, 7, 8, 20}) {
     const auto expected = connected(hashes.size(), pairs_within(hashes, bits, one));

@@ -1,6 +1,6 @@
-// BatchNormalization that trains and its gradient, f32 and bf16, blocked: there to keep the layout
-// that convolutions give. Bound by memory: loops of our own, a block of channels a task. Scale,
-// bias and statistics are f32.
+// BatchNormalization that trains and its gradient, f32 and bf16, and with running statistics in
+// bf16 (f32: channel_affine.cpp), blocked: there to keep the layout that convolutions give. Bound
+// by memory: loops of our own, a block of channels a task. Scale, bias and statistics are f32.
 #include <cmath>
 
 #include "backends/onednn/batch_norm_loops.h"
@@ -88,6 +88,32 @@ class BatchNorm final : public Kernel {
   bool running_[2];
 };
 
+// With running statistics.
+class ScaledChannels final : public Kernel {
+ public:
+  explicit ScaledChannels(const Node& node)
+      : at_(node.in(0)),
+        loops_(*loops_for(node.in(0).dtype)),
+        epsilon_(static_cast<float>(node.f("epsilon"))) {
+    in_place_inputs = 1;
+  }
+
+  void run(const void* const* in, void* const* out, void*) const override {
+    parallel_tasks(at_.count(), threads(), [&](int64_t b, int) {
+      ChannelLanes factor = at_.of(in[1], b);
+      const ChannelLanes var = at_.of(in[4], b);
+      for (int l = 0; l < at_.lanes(b); ++l) factor.of[l] /= std::sqrt(var.of[l] + epsilon_);
+      loops_.scale(at_.planes(), at_.in(in[0], b), at_.in(out[0], b), at_.of(in[3], b), factor,
+                   at_.of(in[2], b));
+    });
+  }
+
+ private:
+  Blocks at_;
+  const BatchNormLoops& loops_;
+  float epsilon_;
+};
+
 // With r = 1 / sqrt(var + epsilon), z = (x - mean) * r: dbias = sum dy, dscale = sum dy * z,
 // dx = scale * r * (dy - dbias / n - z * dscale / n).
 class BatchNormGrad final : public Kernel {
@@ -124,10 +150,14 @@ class BatchNormGrad final : public Kernel {
   float epsilon_;
 };
 
+bool trains(const Node& node) {
+  return node.op() == "BatchNormalizationGrad" || node.i("training_mode") != 0;
+}
+
 void check(const Node& node) {
   const bool back = node.op() == "BatchNormalizationGrad";
   const int images = back ? 2 : 1;
-  check_trained_float(node);
+  trains(node) ? check_trained_float(node) : check_float(node);
   for (int i = images; i < node.inputs(); ++i) {
     if (node.in(i).dtype != NDT_F32) unsupported("its scale or statistics are not f32");
   }
@@ -149,8 +179,9 @@ std::unique_ptr<Kernel> kernel_of(const Node& node) {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_batch_norm(const ndt_device& device, const Node& node) {
-  if (node.i("training_mode") == 0) return prepare_channel_affine(device, node);
-  return kernel_of<BatchNorm>(node);
+  if (trains(node)) return kernel_of<BatchNorm>(node);
+  if (node.in(0).dtype == NDT_BF16) return kernel_of<ScaledChannels>(node);
+  return prepare_channel_affine(device, node);
 }
 
 std::unique_ptr<Kernel> prepare_batch_norm_grad(const ndt_device&, const Node& node) {
@@ -159,7 +190,7 @@ std::unique_ptr<Kernel> prepare_batch_norm_grad(const ndt_device&, const Node& n
 
 void prefer_batch_norm(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   const bool back = node.op() == "BatchNormalizationGrad";
-  if (!back && node.i("training_mode") == 0) return prefer_channel_affine(node, in, out);
+  if (!trains(node) && node.in(0).dtype != NDT_BF16) return prefer_channel_affine(node, in, out);
   const int images = back ? 2 : 1;
   const bool blocked =
       std::any_of(in, in + images, [](const auto& t) { return lies(t, Layout::kBlocked); });

@@ -1,6 +1,7 @@
-// BatchNormalization with running statistics, f32, blocked or channels-last: there to keep the
-// layout that convolutions give. What no convolution in front could take up is a factor and an
-// offset for each channel; they are computed at every run, as the statistics may be bound.
+// BatchNormalization with running statistics, f32 (bf16: batch_norm.cpp), blocked or channels-last:
+// there to keep the layout that convolutions give. What no convolution in front could take up is a
+// factor and an offset for each channel; they are computed at every run, as the statistics may be
+// bound.
 #include <array>
 #include <cmath>
 

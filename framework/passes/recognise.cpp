@@ -66,9 +66,41 @@ std::vector<Match> find_layer_norm(const Matcher& m) {
   });
 }
 
+// The axes of a ReduceMean, from the front and rising; none where it does not name them.
+std::vector<int64_t> axes_of(const Matcher& m, int i) {
+  const ValueId named = m.input(i, 1);
+  if (named == kNone || !m.is_fixed(named)) return {};
+  const auto values = m.graph().value(named).data.as<int64_t>();
+  std::vector<int64_t> axes;
+  for (const int64_t a : values) {
+    axes.push_back(m.shape(m.input(i, 0)).axis(a, "axes"));
+  }
+  std::ranges::sort(axes);
+  return axes;
+}
+
+// The mean of each map of [N, C, H, W], which stays a map of one pixel or becomes a number.
+std::vector<Match> find_means_of_maps(const Matcher& m) {
+  std::vector<Match> all;
+  for (int i = 0; i < m.nodes(); ++i) {
+    if (!m.is(i, "ReduceMean") || m.shape(m.input(i, 0)).rank() != 4) continue;
+    if (axes_of(m, i) != std::vector<int64_t>{2, 3}) continue;
+    const ValueId x = m.input(i, 0);
+    if (m.node(i).attrs.flag("keepdims")) {
+      all.push_back(fused("GlobalAveragePool", {x}, {}, {i}));
+      continue;
+    }
+    all.push_back({{i}, [x](GraphCopy& to) {
+                     const ValueId pooled = to.graph().add1("GlobalAveragePool", {to.get(x)});
+                     return to.graph().add1("Flatten", {pooled});
+                   }});
+  }
+  return all;
+}
+
 std::vector<Match> find_functions(const Matcher& m) {
   std::vector<Match> all;
-  for (const auto find : {find_gelu, find_hard_swish, find_layer_norm}) {
+  for (const auto find : {find_gelu, find_hard_swish, find_layer_norm, find_means_of_maps}) {
     std::ranges::move(find(m), std::back_inserter(all));
   }
   return all;

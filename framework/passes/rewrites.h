@@ -7,7 +7,7 @@
 namespace ndtrain {
 
 // What every backend computes.
-// Gelu, HardSwish and LayerNormalization that are spelt out in elementary ops.
+// Gelu, HardSwish, LayerNormalization and GlobalAveragePool that are spelt out in other ops.
 extern const Rewrite kFunctions;
 // Conv, then an optional Add of a residual, then an optional Relu or Clip: one FusedConv.
 extern const Rewrite kConvolutions;

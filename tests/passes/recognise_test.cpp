@@ -111,5 +111,30 @@ TEST_F(Recognise, NoLayerNormalizationOverAnotherAxisOrWithoutItsParts) {
   EXPECT_EQ(left(), g.nodes().size());
 }
 
+// As PyTorch's exporters write an adaptive pool to one pixel, and a mean.
+TEST_F(Recognise, MeansOfMapsAsAPool) {
+  const ValueId maps = g.add_input("maps", {DType::kF32, {2, 3, 4, 5}});
+  const auto mean_of = [&](Ints axes, int64_t keepdims) {
+    return apply("ReduceMean", {maps, g.add_constant("", axes)}, {{"keepdims", keepdims}});
+  };
+  g.mark_output(mean_of({-1, -2}, 1));
+  g.mark_output(mean_of({2, 3}, 0));
+  const Graph pools = recognised();
+  EXPECT_EQ(count_nodes(pools, "GlobalAveragePool"), 2);
+  EXPECT_EQ(count_nodes(pools, "ReduceMean"), 0);
+  EXPECT_EQ(pools.shape(pools.outputs()[0]), (Shape{2, 3, 1, 1}));
+  EXPECT_EQ(pools.shape(pools.outputs()[1]), (Shape{2, 3}));
+}
+
+TEST_F(Recognise, NoPoolWhereOtherAxesAreMeant) {
+  const ValueId square = g.add_input("square", {DType::kF32, {2, 4, 5, 4}});
+  for (const Ints& axes : {Ints{1, 2}, Ints{2}, Ints{1, 2, 3}, Ints{0, 2, 3}}) {
+    g.mark_output(apply("ReduceMean", {square, g.add_constant("", axes)}, {{"keepdims", 0}}));
+  }
+  g.mark_output(apply("ReduceMean", {square}));
+  g.mark_output(apply("ReduceMean", {x, g.add_constant("", Ints{1, 2})}));
+  EXPECT_EQ(count_nodes(recognised(), "GlobalAveragePool"), 0);
+}
+
 }  // namespace
 }  // namespace ndtrain

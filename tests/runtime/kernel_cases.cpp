@@ -116,19 +116,22 @@ std::vector<Batched> batched_cases() {
 }
 
 NodeRun batch_of(const Batched& c, int64_t first, int64_t batch, DType t) {
+  const uint64_t wide = find_op(c.op).facts.wide_inputs;
   Graph g;
   std::vector<ValueId> in;
   NodeRun run{.op = c.op};
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     const bool streams =
         i == 0 || std::find(c.per_image.begin(), c.per_image.end(), i) != c.per_image.end();
-    const TensorType type = with_batch(c.inputs[i], streams ? batch : c.inputs[i][0], t);
+    const DType dtype = t == DType::kBF16 && (wide >> i & 1) ? DType::kF32 : t;
+    const TensorType type = with_batch(c.inputs[i], streams ? batch : c.inputs[i][0], dtype);
     const int64_t stream = std::max<int64_t>(24, batch);
-    const Shape whole = with_batch(c.inputs[i], streams ? stream : c.inputs[i][0], t).shape;
+    const Shape whole = with_batch(c.inputs[i], streams ? stream : c.inputs[i][0], dtype).shape;
     const std::vector<double>& values = drawn(c, i, whole);
     run.data.emplace_back(type.bytes());
     const int64_t skip = streams ? first * c.inputs[i].count() : 0;
-    store(values.data() + skip, static_cast<size_t>(type.shape.count()), t, run.data.back().data());
+    store(values.data() + skip, static_cast<size_t>(type.shape.count()), dtype,
+          run.data.back().data());
     run.in.push_back(type);
     run.constant.push_back(!streams);
     in.push_back(g.add_input("x" + std::to_string(i), type));

@@ -234,8 +234,7 @@ TEST(Onednn, TakesTheLayersItIsFor) {
     const bool moves = std::string(c.op) == "Concat";
     const bool native = std::string(onednn()->abi().numerics).find("bf16") != std::string::npos;
     if (product && !native) continue;
-    const bool f32_only = std::string(c.op) == "BatchNormalization";
-    EXPECT_EQ(taken(c, DType::kBF16), !f32_only && (channel_block() == 16 || moves)) << c.name;
+    EXPECT_EQ(taken(c, DType::kBF16), channel_block() == 16 || moves) << c.name;
   }
 }
 

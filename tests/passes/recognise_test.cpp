@@ -114,7 +114,7 @@ TEST_F(Recognise, NoLayerNormalizationOverAnotherAxisOrWithoutItsParts) {
 // As PyTorch's exporters write an adaptive pool to one pixel, and a mean.
 TEST_F(Recognise, MeansOfMapsAsAPool) {
   const ValueId maps = g.add_input("maps", {DType::kF32, {2, 3, 4, 5}});
-  const auto mean_of = [&](Ints axes, int64_t keepdims) {
+  const auto mean_of = [&](const Ints& axes, int64_t keepdims) {
     return apply("ReduceMean", {maps, g.add_constant("", axes)}, {{"keepdims", keepdims}});
   };
   g.mark_output(mean_of({-1, -2}, 1));

@@ -15,7 +15,7 @@ class GroupedJob : public testing::OneMachine {
  protected:
   // Of photos of each class there are copies of other bytes.
   void SetUp() override {
-    RolesTest::SetUp();
+    OneMachine::SetUp();
     for (int i = 0; i < 8 * kClasses; ++i) {
       const std::string folder = at("photos/c" + std::to_string(i % kClasses) + "/");
       const std::string name = std::to_string(i) + ".jpg";

@@ -27,6 +27,11 @@ def write(path, name, array):
         f.write(numpy_helper.from_array(array, name).SerializeToString())
 
 
+def largest_difference_to(program, model, data, *how):
+    """Of what `data` has recorded."""
+    return ndtrain(program, "model", "verify", model, "--data", data, "--rtol", 0, "--atol", 0, *how, ok=(0, 1))["largest_error"]
+
+
 def largest_difference(args, model, session, x, batch):
     """Over all rows of x, in batches of at least `batch` rows."""
     worst = 0.0
@@ -36,9 +41,8 @@ def largest_difference(args, model, session, x, batch):
         with tempfile.TemporaryDirectory() as data:
             write(f"{data}/input_0.pb", source, rows)
             write(f"{data}/output_0.pb", sink, session.run([sink], {source: rows})[0])
-            result = ndtrain(args.ndtrain, "model", "verify", model, "--data", data, "--rtol", 0, "--atol", 0,
-                             *(["--interpreter"] if args.interpreter else ["--device", args.device]), ok=(0, 1))
-        worst = max(worst, result["largest_error"])
+            how = ["--interpreter"] if args.interpreter else ["--device", args.device]
+            worst = max(worst, largest_difference_to(args.ndtrain, model, data, *how))
     return worst
 
 
@@ -77,4 +81,5 @@ def main():
     sys.exit(bool(above or refused))
 
 
-main()
+if __name__ == "__main__":
+    main()

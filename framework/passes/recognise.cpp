@@ -83,9 +83,10 @@ std::vector<int64_t> axes_of(const Matcher& m, int i) {
 std::vector<Match> find_means_of_maps(const Matcher& m) {
   std::vector<Match> all;
   for (int i = 0; i < m.nodes(); ++i) {
-    if (!m.is(i, "ReduceMean") || m.shape(m.input(i, 0)).rank() != 4) continue;
-    if (axes_of(m, i) != std::vector<int64_t>{2, 3}) continue;
+    if (!m.is(i, "ReduceMean")) continue;
     const ValueId x = m.input(i, 0);
+    if (!is_float(m.dtype(x)) || m.shape(x).rank() != 4 || m.shape(x).count() == 0) continue;
+    if (axes_of(m, i) != std::vector<int64_t>{2, 3}) continue;
     if (m.node(i).attrs.flag("keepdims")) {
       all.push_back(fused("GlobalAveragePool", {x}, {}, {i}));
       continue;

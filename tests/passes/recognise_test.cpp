@@ -126,11 +126,13 @@ TEST_F(Recognise, MeansOfMapsAsAPool) {
   EXPECT_EQ(pools.shape(pools.outputs()[1]), (Shape{2, 3}));
 }
 
-TEST_F(Recognise, NoPoolWhereOtherAxesAreMeant) {
+TEST_F(Recognise, NoPoolOfOtherAxesOrTypes) {
   const ValueId square = g.add_input("square", {DType::kF32, {2, 4, 5, 4}});
   for (const Ints& axes : {Ints{1, 2}, Ints{2}, Ints{1, 2, 3}, Ints{0, 2, 3}}) {
     g.mark_output(apply("ReduceMean", {square, g.add_constant("", axes)}, {{"keepdims", 0}}));
   }
+  const ValueId maps = g.add_constant("", Ints{2, 3});
+  g.mark_output(apply("ReduceMean", {g.add_input("whole", {DType::kI32, {2, 3, 4, 5}}), maps}));
   g.mark_output(apply("ReduceMean", {square}));
   g.mark_output(apply("ReduceMean", {x, g.add_constant("", Ints{1, 2})}));
   EXPECT_EQ(count_nodes(recognised(), "GlobalAveragePool"), 0);

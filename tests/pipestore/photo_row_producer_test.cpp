@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -37,6 +38,25 @@ TEST(PhotoRowProducerDeathTest, AnFsyncThatFailsWhenItEndsEndsTheProcess) {
         real_fs(), system_clock());
     const support::FailingFsync failing;
     producer.reset();
+  };
+  EXPECT_EXIT(end(), ::testing::ExitedWithCode(kFsyncFailedStatus), "fsync");
+}
+
+TEST(PhotoRowProducerDeathTest, AnFsyncThatFailsWhenHashesAreKeptEndsTheProcess) {
+  const auto end = [] {
+    const support::TemporaryDirectory directory;
+    support::write_file(real_fs(), directory.at("0.jpg"), jpeg_of(test_pattern(40, 50)));
+    Devices devices("cpu");
+    PhotoRowProducer producer(
+        PhotoRowConfig{.photos = directory.path(), .cache = directory.at("cache")}, devices,
+        real_fs(), system_clock());
+    const auto photos = std::make_shared<StoreInventory>(producer.scan().or_throw());
+    wire::Job job;
+    job.set_rows(wire::Job::FILES);
+    const auto rows = producer.open(job, photos, "", "").or_throw();
+    const support::FailingFsync failing;
+    (void)rows->hashes(std::vector<size_t>{0});
+    std::_Exit(0);  // the end of the producer would meet it too
   };
   EXPECT_EXIT(end(), ::testing::ExitedWithCode(kFsyncFailedStatus), "fsync");
 }

@@ -9,7 +9,6 @@
 #include "framework/core/log.h"
 #include "framework/runtime/backend.h"
 #include "ndp/engine/crops.h"
-#include "ndp/jobs/kept_hashes.h"
 #include "ndp/labels/top_k_row.h"
 #include "ndp/pipestore/job_photos.h"
 #include "ndp/pipestore/plain_rows.h"
@@ -36,7 +35,7 @@ void say_full(const Status& s) {
 }  // namespace
 
 PhotoJobRows::PhotoJobRows(const Ports& ports, What what)
-    : ports_(ports), what_(std::move(what)), energy_(ports.fs) {
+    : ports_(ports), what_(std::move(what)), energy_(ports.fs), hashes_(ports.cache) {
   if (what_.views.views == 0) return;
   EngineOptions options = ports_.config.engine();
   options.crop = [this](size_t item, const std::string& name, std::string_view file,
@@ -103,11 +102,10 @@ Result<std::string> PhotoJobRows::sample(std::span<const std::string> photos) {
 }
 
 Result<std::vector<std::optional<uint64_t>>> PhotoJobRows::hashes(std::span<const size_t> places) {
-  KeptHashes kept(ports_.cache);
   std::vector<std::optional<uint64_t>> all(places.size());
   std::vector<size_t> missing, read;
   for (size_t i = 0; i < places.size(); ++i) {
-    all[i] = kept.get(photo(places[i]).digest);
+    all[i] = hashes_.get(photo(places[i]).digest);
     if (all[i]) continue;
     missing.push_back(i);
     read.push_back(places[i]);
@@ -125,7 +123,7 @@ Result<std::vector<std::optional<uint64_t>>> PhotoJobRows::hashes(std::span<cons
     if (made[i].status().code() == Code::kUnavailable) return made[i].status();
     if (!made[i].ok()) continue;
     all[missing[i]] = *made[i];
-    kept.put(photo(read[i]).digest, *made[i]);
+    hashes_.put(photo(read[i]).digest, *made[i]);
   }
   if (const Status s = ports_.cache.flush(); !s.ok()) log::warn("feature cache: {}", s.message());
   return all;

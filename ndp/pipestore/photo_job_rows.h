@@ -11,6 +11,7 @@
 
 #include "ndp/engine/energy.h"
 #include "ndp/engine/feature_rows.h"
+#include "ndp/jobs/kept_hashes.h"
 #include "ndp/jobs/view_rule.h"
 #include "ndp/pipestore/network.h"
 #include "ndp/pipestore/photo_inventory.h"
@@ -73,6 +74,7 @@ class PhotoJobRows final : public JobRows {
   const Ports ports_;
   const What what_;
   EnergyMeter energy_;
+  KeptHashes hashes_;
   std::atomic<bool> given_up_ = false;
   Status away_;  // why photos are, which stops what is made now
   // What is made now.

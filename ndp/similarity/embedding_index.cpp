@@ -1,5 +1,7 @@
 #include "ndp/similarity/embedding_index.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -12,6 +14,7 @@ namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kRowsOfABlock = 4096;  // of an index that is not divided
+constexpr size_t kGivenBack = 16;       // such blocks that go between two malloc_trim()
 constexpr size_t kCellsLookedAt = 32;   // at least
 constexpr size_t kRowsPerResult = 16;   // looked at, at least
 
@@ -123,7 +126,8 @@ void EmbeddingIndex::make_room(std::span<const Block> rows, const CellOfPhoto& c
   }
 }
 
-// Block by block, each of which goes before the next: never twice all rows.
+// Block by block, each of which goes before the next: never twice all rows. What a block took lies
+// free in the middle of the heap, and the system would not have it by itself.
 void EmbeddingIndex::divide(std::shared_ptr<const EmbeddingPartition> partition,
                             const CellOfPhoto& cells) {
   if (partition->dimensions() != dimensions_) {
@@ -134,6 +138,7 @@ void EmbeddingIndex::divide(std::shared_ptr<const EmbeddingPartition> partition,
   std::vector<Block> before(partition_->cells());
   before.swap(blocks_);
   make_room(before, cells);
+  size_t gone = 0;
   for (Block& b : before) {
     const EmbeddingRows rows = rows_of(b, dimensions_);
     for (size_t i = 0; i < b.photos.size(); ++i) {
@@ -146,6 +151,7 @@ void EmbeddingIndex::divide(std::shared_ptr<const EmbeddingPartition> partition,
                              static_cast<uint32_t>(blocks_[cell].photos.size() - 1)};
     }
     b = {};
+    if (++gone % kGivenBack == 0) malloc_trim(0);
   }
 }
 

@@ -44,11 +44,11 @@ class Sets {
   std::vector<size_t> parent_;
 };
 
-// Pairs of different hashes within `bits`, of which some may be there several times.
-std::vector<PhotoPair> pairs_by_parts(const std::vector<uint64_t>& hashes, int bits,
-                                      ThreadPool& threads) {
+// Those within `bits`. No pair is kept: of hashes that are all near there would be too many.
+void unite_by_parts(const std::vector<uint64_t>& hashes, int bits, ThreadPool& threads,
+                    Sets& sets) {
   const int parts = bits + 1;
-  std::vector<std::vector<PhotoPair>> found(static_cast<size_t>(parts));
+  std::vector<Sets> of_parts(static_cast<size_t>(parts), Sets(hashes.size()));
   threads.parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     for (auto part = static_cast<int>(begin); part < static_cast<int>(end); ++part) {
       const int from = part * kBits / parts, width = (part + 1) * kBits / parts - from;
@@ -61,14 +61,14 @@ std::vector<PhotoPair> pairs_by_parts(const std::vector<uint64_t>& hashes, int b
       for (size_t i = 0; i < order.size(); ++i) {
         for (size_t j = i + 1; j < order.size() && key(order[j]) == key(order[i]); ++j) {
           if (std::popcount(hashes[order[i]] ^ hashes[order[j]]) > bits) continue;
-          found[static_cast<size_t>(part)].push_back({order[i], order[j]});
+          of_parts[static_cast<size_t>(part)].unite({order[i], order[j]});
         }
       }
     }
   });
-  std::vector<PhotoPair> all;
-  for (const auto& of_part : found) std::ranges::copy(of_part, std::back_inserter(all));
-  return all;
+  for (Sets& of_part : of_parts) {
+    for (size_t i = 0; i < hashes.size(); ++i) sets.unite({of_part.of(i), i});
+  }
 }
 
 }  // namespace
@@ -108,11 +108,13 @@ std::vector<std::vector<size_t>> groups_within(const std::vector<uint64_t>& hash
       sets.unite({first[place->second], i});
     }
   }
-  const bool by_parts = kBits / (bits + 1) >= kLeastPartBits;
-  for (const PhotoPair& p : by_parts ? pairs_by_parts(different, bits, threads)
-                                     : pairs_within(different, bits, threads)) {
-    sets.unite({first[p.first], first[p.second]});
+  Sets near(different.size());
+  if (kBits / (bits + 1) >= kLeastPartBits) {
+    unite_by_parts(different, bits, threads, near);
+  } else {
+    for (const PhotoPair& p : pairs_within(different, bits, threads)) near.unite(p);
   }
+  for (size_t i = 0; i < different.size(); ++i) sets.unite({first[near.of(i)], first[i]});
   return sets.of_two_and_more();
 }
 

@@ -24,7 +24,8 @@ std::vector<PhotoPair> pairs_within(const std::vector<uint64_t>& hashes, int bit
 // Photos whose hashes differ in no more than `bits`, directly or by way of others; as connected().
 // For 7 bits and fewer only those are compared that are the same in one of bits + 1 parts, as all
 // such pairs are (multi-index hashing: Norouzi, Punjani, Fleet, "Fast Search in Hamming Space with
-// Multi-Index Hashing", 2012): a second for a million photos, where pairs_within() takes minutes.
+// Multi-Index Hashing", 2012). Memory is of the photos alone; time is that of all pairs where all
+// hashes have a part in common.
 std::vector<std::vector<size_t>> groups_within(const std::vector<uint64_t>& hashes, int bits,
                                                ThreadPool& threads);
 

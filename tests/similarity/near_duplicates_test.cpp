@@ -67,6 +67,18 @@ TEST(NearDuplicates, OfManyBlankPhotosAreOneGroup) {
   EXPECT_EQ(groups[0].size(), 200'000U);
 }
 
+// By way of those of one bit.
+TEST(NearDuplicates, OfManyNearPhotosAreOneGroup) {
+  std::vector<uint64_t> hashes;
+  for (int a = 0; a < 64; ++a) {
+    for (int b = a; b < 64; ++b) hashes.push_back(uint64_t{1} << a | uint64_t{1} << b);
+  }
+  ThreadPool three(3);
+  const auto groups = groups_within(hashes, 3, three);
+  ASSERT_EQ(groups.size(), 1U);
+  EXPECT_EQ(groups[0].size(), hashes.size());
+}
+
 TEST(NearDuplicates, AreOneGroupByWayOfOthers) {
   EXPECT_THAT(connected(8, {{1, 2}, {5, 7}, {2, 6}}),
               ElementsAre(ElementsAre(1, 2, 6), ElementsAre(5, 7)));

@@ -43,6 +43,7 @@ enum class RelabelOnly { kAll, kStale, kMissing };
 
 std::string_view name_of(JobKind kind);
 std::string_view name_of(JobMode mode);
+std::string_view name_of(RelabelOnly only);
 
 struct JobSpec {
   JobKind kind = JobKind::kFinetune;

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "ndp/sqlite/sqlite.h"
+
 namespace ndtrain::ndp {
 namespace {
 
@@ -42,6 +44,8 @@ void add_process(MetricsText& to) {
   const char* const help = "Of the heap: given out, and free but kept";
   gauge("process_heap_bytes", help, {{"state", "used"}}, heap.uordblks + heap.hblkhd);
   gauge("process_heap_bytes", help, {{"state", "free"}}, heap.fordblks);
+  gauge("process_sqlite_bytes", "Of the heap: what databases have of their files", {},
+        sql::memory_used());
   gauge("process_open_fds", "Descriptors that the process has open", {}, open_descriptors());
   gauge("process_threads", "Threads of the process", {}, of_status("Threads"));
 }

@@ -5,7 +5,8 @@
 
 namespace ndtrain::ndp {
 
-// Its memory, what of it the heap has given out and what lies there free, descriptors and threads.
+// Its memory, what of it the heap has given out, to databases among others, and what lies there
+// free, descriptors and threads.
 void add_process(MetricsText& to);
 
 }  // namespace ndtrain::ndp

@@ -196,4 +196,6 @@ void Transaction::commit() {
   open_ = false;
 }
 
+int64_t memory_used() { return sqlite3_memory_used(); }
+
 }  // namespace ndtrain::ndp::sql

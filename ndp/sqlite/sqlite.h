@@ -16,6 +16,10 @@ struct sqlite3_stmt;
 
 namespace ndtrain::ndp::sql {
 
+// Bytes of the heap that SQLite has, of all databases of the process: mostly pages that it has
+// read.
+int64_t memory_used();
+
 // A connection; one thread at a time.
 class Database {
  public:

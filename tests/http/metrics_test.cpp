@@ -9,6 +9,7 @@
 
 #include "framework/core/error.h"
 #include "ndp/http/process_metrics.h"
+#include "ndp/sqlite/sqlite.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -32,16 +33,27 @@ TEST(MetricsText, SaysHelpAndTypeOncePerName) {
             "ndt_up 1\n");
 }
 
+double value(const std::string& name) {
+  MetricsText m;
+  add_process(m);
+  const std::string text = "\n" + m.text();
+  const size_t at = text.find("\n" + name + " ");
+  EXPECT_NE(at, std::string::npos) << text;
+  return std::stod(text.substr(at + name.size() + 2));
+}
+
+TEST(ProcessMetrics, SayWhatDatabasesHold) {
+  const double before = value("process_sqlite_bytes");
+  {
+    sql::Database db(":memory:");
+    db.execute("CREATE TABLE t(b); INSERT INTO t VALUES(randomblob(3000000))");
+    EXPECT_GE(value("process_sqlite_bytes"), before + 3'000'000);
+  }
+  EXPECT_EQ(value("process_sqlite_bytes"), before);
+}
+
 // What the process holds is in it, and what it gives back is not.
 TEST(ProcessMetrics, SayWhatTheProcessHolds) {
-  const auto value = [](const std::string& name) {
-    MetricsText m;
-    add_process(m);
-    const std::string text = "\n" + m.text();
-    const size_t at = text.find("\n" + name + " ");
-    EXPECT_NE(at, std::string::npos) << text;
-    return std::stod(text.substr(at + name.size() + 2));
-  };
   if (value("process_heap_bytes{state=\"used\"}") == 0) {
     GTEST_SKIP() << "a sanitizer's heap says nothing of itself";
   }

@@ -51,7 +51,7 @@ const std::map<std::string_view, Names> kTable = {
     {"ndp/store", {"framework/core"}},
     {"ndp/labels", {"framework/core", "ndp/sqlite", "ndp/postgres"}},
     {"ndp/wire", {"framework/tls"}},
-    {"ndp/http", {"framework/tls"}},
+    {"ndp/http", {"framework/tls", "ndp/sqlite"}},
     {"ndp/engine", {"framework/runtime", "framework/onnx", "ndp/photos", "ndp/store"}},
     {"ndp/jobs",
      {"ndp/engine", "framework/pipeline/profiler", "framework/pipeline/run", "framework/quantize",

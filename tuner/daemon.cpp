@@ -15,6 +15,7 @@
 #include "ndp/http/process_metrics.h"
 #include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/store/mapped_memory.h"
 #include "ndp/wire/heap_trim.h"
 #include "ndp/wire/role_loop.h"
 #include "ndp/wire/security_reload.h"
@@ -134,7 +135,8 @@ struct TunerDaemon::Parts {
         [this](const Digest& extractor, bool exact, const ViewRule& views) {
           return features ? features->photos_of(extractor, exact, views) : int64_t{0};
         },
-        random_bits()};
+        random_bits(),
+        &columns};
     service = std::make_unique<TunerService>(setting, me);
     service->remove_done_rows();
     watch(config.watch, clock);
@@ -380,6 +382,7 @@ struct TunerDaemon::Parts {
   SecurityReload<HttpSecurity> http_certificates;
   const std::chrono::milliseconds drain;
   HeapTrim heap;
+  MappedMemory columns{state.path()};  // of what there is of each photo of a job
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<TunerService> service;
   std::vector<std::unique_ptr<Watcher>> watchers;

@@ -23,7 +23,7 @@ TEST(FilesOfStores, AreDecodedInTheSandboxOfATuner) {
   UploadDecoder decoder(SandboxMode::kUploads, hostile_config());
   TunerExtractor extractor(testing::files_of(1).first, testing::cpu(), spool, &decoder);
   const std::vector<std::string> files = {photo_file(0), "!crash", photo_file(1)};
-  std::vector<Manifest::Entry> entries;
+  Manifest::Entries entries;
   for (const std::string& file : files) entries.push_back({.digest = sha256(file), .holders = {0}});
   std::ranges::sort(entries, {}, &Manifest::Entry::digest);
   const Manifest manifest(entries, {"rose"}, 1);

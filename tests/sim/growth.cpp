@@ -76,7 +76,9 @@ class AnyWorks final : public JobFactory {
 class Crowd {
  public:
   Crowd(Fs& fs, const std::string& directory, const GrowthSetting& setting)
-      : fs_(fs), state_(StateDirectory::open(fs_, directory, "tuner").or_throw()) {
+      : fs_(fs),
+        state_(StateDirectory::open(fs_, directory, "tuner").or_throw()),
+        columns_(directory, setting.on_heap) {
     for (size_t i = 0; i < setting.stores; ++i) stores_.emplace_back(i, setting.photos);
     base_ = heap_bytes();
   }
@@ -172,7 +174,10 @@ class Crowd {
   std::string manifest_of(uint64_t job) const {
     return join(join(state_.file("jobs"), std::to_string(job)), "manifest.cbor");
   }
-  void look() { cost_.peak_heap = std::max(cost_.peak_heap, heap_bytes() - base_); }
+  void look() {
+    cost_.peak_heap = std::max(cost_.peak_heap, heap_bytes() - base_);
+    cost_.peak_mapped = std::max(cost_.peak_mapped, columns_.mapped());
+  }
   void tell(LinkEvent<wire::FromStore> event) { to_tuner_.push_back(std::move(event)); }
   void say(LinkId link, wire::FromStore message) {
     message.set_term(me_.term);
@@ -220,7 +225,17 @@ class Crowd {
   Versions versions_{fs_, state_.file("versions.json")};
   Digest model_ = models_.add("a model").or_throw();
   TunerIdentity me_ = state_.next_term(1).or_throw();
-  TunerService service_{{fs_, clock_, state_, links_, lanes_, works_, models_, versions_}, me_};
+  MappedMemory columns_;
+  TunerService service_{{.fs = fs_,
+                         .clock = clock_,
+                         .state = state_,
+                         .links = links_,
+                         .lanes = lanes_,
+                         .works = works_,
+                         .models = models_,
+                         .versions = versions_,
+                         .memory = &columns_},
+                        me_};
   std::vector<PhotolessStore> stores_;
   std::deque<LinkEvent<wire::FromStore>> to_tuner_;
   GrowthCost cost_;

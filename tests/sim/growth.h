@@ -6,8 +6,10 @@
 #include <string>
 
 #include "framework/core/fs.h"
+#include "ndp/store/mapped_memory.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
 
 struct GrowthSetting {
   size_t stores = 100;
@@ -16,6 +18,7 @@ struct GrowthSetting {
   // In place of one job of all stores: jobs of some of them each, which are cancelled when all have
   // said what they hold.
   bool inventories_alone = false;
+  int64_t on_heap = MappedMemory::kOnHeap;  // of large columns, in bytes
 };
 
 // What one part took the Tuner. A turn of its loop has one event while the stores are idle, and as
@@ -25,6 +28,7 @@ struct GrowthCost {
   uint64_t messages = 0, bytes = 0;               // both ways
   uint64_t files_written = 0, bytes_written = 0;  // of its state
   int64_t heap = 0, peak_heap = 0;                // bytes more than before all stores came
+  int64_t peak_mapped = 0;                        // bytes of columns in files
 };
 
 struct Growth {
@@ -39,7 +43,7 @@ struct Growth {
   std::string failure;     // of the job; "": it is done
 };
 
-// `directory`: of the Tuner's state, empty.
+// `directory`: of the Tuner's state, empty; where `fs` is not the real one, all is on the heap.
 Growth grow(Fs& fs, const std::string& directory, const GrowthSetting& setting);
 
 }  // namespace ndtrain::sim

@@ -20,7 +20,8 @@ Json json_of(const sim::GrowthCost& c) {
           {"files_written", c.files_written},
           {"bytes_written", c.bytes_written},
           {"heap", c.heap},
-          {"peak_heap", c.peak_heap}};
+          {"peak_heap", c.peak_heap},
+          {"peak_mapped", c.peak_mapped}};
 }
 
 }  // namespace

@@ -52,5 +52,20 @@ TEST_F(GrowthTest, TenTimesThePhotosAreFewMoreBytesOfMemory) {
   EXPECT_LT(many - few, int64_t{20} * 18'000 * 4);
 }
 
+// In a job what there is of each photo lies in files, beyond what is left on the heap.
+TEST_F(GrowthTest, TenTimesThePhotosOfAJobAreFewMoreBytesOfHeap) {
+  const auto in_job = [](size_t photos) {
+    const support::TemporaryDirectory disk;
+    Growth g = grow(real_fs(), disk.at("state"),
+                    {.stores = 4, .photos = photos, .idle_s = 6, .on_heap = 0});
+    EXPECT_EQ(g.failure, "");
+    EXPECT_EQ(g.delivered, 4 * photos);
+    return g;
+  };
+  const Growth few = in_job(20'000), many = in_job(200'000);
+  EXPECT_GE(many.inventory.peak_mapped, int64_t{4} * 200'000 * 100);
+  EXPECT_LT(many.rows.peak_heap - few.rows.peak_heap, int64_t{4} * 180'000 * 8);
+}
+
 }  // namespace
 }  // namespace ndtrain::sim

@@ -63,7 +63,8 @@ struct HoldersLife {
                                              return known.contains(name);
                                            }}) {}
   void set(const std::string& store, std::vector<Digest> photos) {
-    holders.set(store, std::make_shared<const std::vector<Digest>>(std::move(photos)));
+    holders.set(store,
+                std::make_shared<const std::pmr::vector<Digest>>(photos.begin(), photos.end()));
   }
   bool holds(const std::string& store, const Digest& photo) const {
     return holders.holds(store, photo).or_throw();

@@ -71,7 +71,7 @@ TEST_F(ServiceTest, AJobThatWaitsForStoresMayWaitForOthersUntilTheyHaveSaidWhatT
   EXPECT_EQ(service_.doing(job), "waits for 2 stores that have not dialled yet");
   service_.pause(job);
   JobFiles kept(fs_, "state/jobs/" + std::to_string(job));
-  kept.save_manifest(Manifest(std::vector<ManifestEntry>(), {}, 1), {"a", "b"}).or_throw();
+  kept.save_manifest(Manifest(Manifest::Entries(), {}, 1), {"a", "b"}).or_throw();
   try {
     service_.resume(job, R"({"stores":3})");
     FAIL() << "resumed with three";

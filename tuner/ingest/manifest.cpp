@@ -11,6 +11,7 @@
 #include "ndp/jobs/photo_duplicates.h"
 #include "ndp/photos/dataset.h"
 #include "ndp/similarity/near_duplicates.h"
+#include "tuner/ingest/digest_search.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -113,10 +114,10 @@ class EntryMaker {
   }
 
   struct Made {
-    std::vector<ManifestEntry> entries;
-    std::vector<Manifest::Conflict> conflicts;
+    Manifest::Entries entries;
+    std::pmr::vector<std::optional<uint64_t>> hashes;  // of entries, where they are grouped
+    std::vector<Manifest::Conflict> conflicts = {};
     uint64_t unlabelled = 0;
-    std::vector<std::optional<uint64_t>> hashes = {};  // of entries, where they are grouped
   };
   Made make() {
     EachPhoto photos(stores_);
@@ -186,7 +187,7 @@ class EntryMaker {
   std::vector<bool> said_;  // of some photo
   std::vector<const PhotoClaim*> truths_;
   std::vector<const PhotoClaim*>::iterator truth_;
-  Made made_;
+  Made made_{Manifest::Entries(rules_.memory), decltype(Made::hashes)(rules_.memory)};
 };
 
 std::vector<std::string> classes_of(const EntryMaker& entries, const ManifestRules& rules) {
@@ -224,7 +225,7 @@ Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const M
     : Manifest(shared(inventories), rules) {}
 
 Manifest::Manifest(std::span<const SharedClaims> inventories, const ManifestRules& rules)
-    : runs_(rules.runs + 1) {
+    : entries_(rules.memory) {
   if (rules.runs < 1) throw Error("a job has at least one run");
   EntryMaker maker(inventories, rules);
   EntryMaker::Made made = maker.make();
@@ -243,6 +244,11 @@ Manifest::Manifest(std::span<const SharedClaims> inventories, const ManifestRule
   }
   if (rules.group_duplicates) keep_together(made.hashes, rules);
   if (rules.choose) choose(rules.choose(entries_, classes_));
+  number_runs(rules.runs);
+}
+
+void Manifest::number_runs(uint32_t runs) {
+  for (uint32_t run = 0; run <= runs; ++run) runs_.emplace_back(memory());
   for (uint64_t number = 0; number < entries_.size(); ++number) {
     runs_[entries_[number].run].push_back(number);
   }
@@ -284,17 +290,22 @@ void Manifest::choose(const std::vector<bool>& stays) {
   entries_.resize(number);
 }
 
-Manifest::Manifest(std::vector<Entry> entries, std::vector<std::string> classes, uint32_t runs)
-    : entries_(std::move(entries)), runs_(runs + 1), classes_(std::move(classes)) {
+Manifest::Manifest(Entries entries, std::vector<std::string> classes, uint32_t runs)
+    : entries_(std::move(entries)), classes_(std::move(classes)) {
   for (uint64_t number = 0; number < entries_.size(); ++number) {
     const Entry& e = entries_[number];
     if (e.run > runs || e.label < -1 || e.label >= static_cast<int64_t>(classes_.size()) ||
         e.holders.empty() || (number > 0 && !(entries_[number - 1].digest < e.digest))) {
       throw Error("a manifest that contradicts itself at photo ", number);
     }
-    runs_[e.run].push_back(number);
     unlabelled_ += e.label < 0;
   }
+  number_runs(runs);
+}
+
+std::optional<uint64_t> Manifest::number_of(const Digest& photo) const {
+  const auto digest = [this](size_t n) -> const Digest& { return entries_[n].digest; };
+  return find_digest(entries_.size(), digest, photo);
 }
 
 Digest Manifest::digest() const {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,8 @@ struct ManifestRules {
   // Of all photos, which there are, told with the classes; none: all. Throws Error.
   std::function<std::vector<bool>(std::span<const ManifestEntry>, const std::vector<std::string>&)>
       choose = {};
+  // Of what there is of each photo; it outlives the manifest, what stores say and who asks them.
+  std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
 };
 
 // Run of a photo: 0 for validation, else 1 to rules.runs.
@@ -52,6 +55,7 @@ uint32_t run_of(const Digest& photo, const ManifestRules& rules);
 class Manifest {
  public:
   using Entry = ManifestEntry;
+  using Entries = std::pmr::vector<Entry>;
   // A photo that somebody labels otherwise than the manifest does.
   struct Conflict {
     uint64_t number = 0;
@@ -71,24 +75,27 @@ class Manifest {
   Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules);
   // What an earlier one was. `entries` are sorted by digest. Throws Error when they contradict
   // themselves.
-  Manifest(std::vector<Entry> entries, std::vector<std::string> classes, uint32_t runs);
+  Manifest(Entries entries, std::vector<std::string> classes, uint32_t runs);
 
   uint64_t size() const { return entries_.size(); }
   const Entry& entry(uint64_t number) const { return entries_.at(number); }
-  const std::vector<uint64_t>& run(uint32_t run) const { return runs_.at(run); }  // rising
+  std::optional<uint64_t> number_of(const Digest& photo) const;
+  std::span<const uint64_t> run(uint32_t run) const { return runs_.at(run); }  // rising
   uint32_t runs() const { return static_cast<uint32_t>(runs_.size()) - 1; }
   const std::vector<std::string>& classes() const { return classes_; }
   Digest digest() const;  // of photos, splits, runs and labels: what decides a training on them
   const std::vector<Conflict>& conflicts() const { return conflicts_; }
   uint64_t unlabelled() const { return unlabelled_; }
+  std::pmr::memory_resource* memory() const { return entries_.get_allocator().resource(); }
   const Alike& alike() const { return alike_; }
 
  private:
+  void number_runs(uint32_t runs);
   void keep_together(std::span<const std::optional<uint64_t>> hashes, const ManifestRules& rules);
   void choose(const std::vector<bool>& stays);
 
-  std::vector<Entry> entries_;
-  std::vector<std::vector<uint64_t>> runs_;
+  Entries entries_;
+  std::vector<std::pmr::vector<uint64_t>> runs_;
   std::vector<std::string> classes_;
   std::vector<Conflict> conflicts_;
   uint64_t unlabelled_ = 0;

@@ -3,9 +3,21 @@
 #include <algorithm>
 #include <map>
 
+#include "tuner/ingest/digest_search.h"
+
 namespace ndtrain::tuner {
 
-PhotoClaims::PhotoClaims(std::span<const PhotoClaim> claims) {
+PhotoClaims::PhotoClaims(std::pmr::memory_resource* memory)
+    : photos_(std::make_shared<Column<Digest>>(memory)),
+      shared_(photos_),
+      labels_(memory),
+      sources_(memory),
+      paths_(memory),
+      path_ends_(memory),
+      times_(memory),
+      hashes_(memory) {}
+
+PhotoClaims::PhotoClaims(std::span<const PhotoClaim> claims) : PhotoClaims() {
   std::vector<const PhotoClaim*> sorted;
   for (const PhotoClaim& c : claims) sorted.push_back(&c);
   std::ranges::stable_sort(sorted, {}, &PhotoClaim::digest);
@@ -20,20 +32,9 @@ PhotoClaims::PhotoClaims(std::span<const PhotoClaim> claims) {
   }
 }
 
-// Digests lie about evenly, so that one is near where its first bytes say; from there in steps that
-// double, which costs little more than a search of all where they do not.
 std::optional<size_t> PhotoClaims::place_of(const Digest& photo) const {
-  const std::vector<Digest>& all = *photos_;
-  const double share = (photo[0] * 65536.0 + photo[1] * 256.0 + photo[2]) / (1 << 24);
-  size_t low = static_cast<size_t>(share * static_cast<double>(all.size())), high = low;
-  for (size_t step = 1; low > 0 && !(all[low] < photo); step *= 2) low -= std::min(step, low);
-  for (size_t step = 1; high < all.size() && all[high] < photo; step *= 2) {
-    high = std::min(all.size(), high + step);
-  }
-  const auto end = all.begin() + static_cast<int64_t>(std::min(all.size(), high + 1));
-  const auto at = std::lower_bound(all.begin() + static_cast<int64_t>(low), end, photo);
-  if (at == end || *at != photo) return std::nullopt;
-  return static_cast<size_t>(at - all.begin());
+  return find_digest(
+      size(), [this](size_t i) -> const Digest& { return digest(i); }, photo);
 }
 
 std::string_view PhotoClaims::path(size_t i) const {
@@ -65,7 +66,7 @@ void PhotoClaims::add(const Digest& photo, uint32_t label, LabelSource source,
 }
 
 PhotoClaims PhotoClaims::without(const std::function<bool(const Digest&)>& photos) const {
-  PhotoClaims rest;
+  PhotoClaims rest(labels_.get_allocator().resource());
   rest.names_ = names_;
   for (size_t i = 0; i < size(); ++i) {
     if (!photos(digest(i))) rest.add(digest(i), label(i), source(i), path(i), time(i), hash(i));

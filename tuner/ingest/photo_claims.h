@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,13 +29,14 @@ struct PhotoClaim {
   std::optional<uint64_t> hash = {};
 };
 
-// What one store says of all its photos, as columns: very many are held in memory, and one takes 37
-// bytes, its path, and 8 where a job asks what it looks like.
+// What one store says of all its photos, as columns, since they are very many: one takes 37 bytes,
+// its path, and 8 where a job asks what it looks like.
 class PhotoClaims {
  public:
-  using Photos = std::shared_ptr<const std::vector<Digest>>;
+  using Photos = std::shared_ptr<const std::pmr::vector<Digest>>;
 
-  PhotoClaims() = default;
+  // `memory` is what columns are made of, and outlives them.
+  explicit PhotoClaims(std::pmr::memory_resource* memory = std::pmr::new_delete_resource());
   // In any order.
   explicit PhotoClaims(std::span<const PhotoClaim> claims);
   PhotoClaims(PhotoClaims&&) = default;
@@ -61,16 +63,19 @@ class PhotoClaims {
   PhotoClaims without(const std::function<bool(const Digest&)>& photos) const;
 
  private:
-  std::shared_ptr<std::vector<Digest>> photos_ = std::make_shared<std::vector<Digest>>();
-  Photos shared_ = photos_;
-  std::vector<uint32_t> labels_;
-  std::vector<LabelSource> sources_;
+  template <typename T>
+  using Column = std::pmr::vector<T>;
+
+  std::shared_ptr<Column<Digest>> photos_;
+  Photos shared_;
+  Column<uint32_t> labels_;
+  Column<LabelSource> sources_;
   std::vector<std::string> names_;
-  std::string paths_;                // one after the other
-  std::vector<uint64_t> path_ends_;  // in it; none: no photo has a path
-  std::vector<int64_t> times_;       // none: no photo has one
-  std::vector<uint64_t> hashes_;     // the same, with
-  std::vector<bool> hashed_;         // whether it has one
+  std::pmr::string paths_;      // one after the other
+  Column<uint64_t> path_ends_;  // in it; none: no photo has a path
+  Column<int64_t> times_;       // none: no photo has one
+  Column<uint64_t> hashes_;     // the same, with
+  std::vector<bool> hashed_;    // whether it has one
 };
 
 using SharedClaims = std::shared_ptr<const PhotoClaims>;

@@ -23,11 +23,11 @@ RowAssignment::RowAssignment(const Manifest& manifest, const std::vector<std::st
     : manifest_(manifest),
       stores_(stores.size()),
       rows_(manifest.size()),
-      askers_(manifest.size(), Askers{kNobody, kNobody}) {
+      askers_(manifest.size(), Askers{kNobody, kNobody}, manifest.memory()) {
   std::vector<uint64_t> names;  // hashes
   for (const std::string& name : stores) names.push_back(xxh3(name.data(), name.size()));
-  for (Store& store : stores_) store.runs.resize(manifest.runs() + 1);
   for (uint32_t run = 0; run <= manifest.runs(); ++run) {
+    for (Store& store : stores_) store.runs.emplace_back(manifest.memory());
     open_.push_back(manifest.run(run).size());
     for (const bool alone : {true, false}) {
       for (const uint64_t number : manifest.run(run)) {

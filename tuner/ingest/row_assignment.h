@@ -66,10 +66,12 @@ class RowAssignment {
 
  private:
   struct Queue {
-    std::vector<uint64_t> numbers;
+    explicit Queue(std::pmr::memory_resource* memory) : numbers(memory) {}
+    std::pmr::vector<uint64_t> numbers;
     size_t next = 0;
   };
   struct Run {
+    explicit Run(std::pmr::memory_resource* memory) : own(memory), others(memory) {}
     Queue own;                    // that it alone holds, then others; each rising
     Queue others;                 // that it holds, and are another's own; falling
     std::vector<uint64_t> again;  // that a store was asked for, and is no more
@@ -105,7 +107,7 @@ class RowAssignment {
   std::set<uint32_t> changed_;
   std::map<uint64_t, absl::InlinedVector<uint32_t, 2>> later_;  // holders, by number
   std::vector<bool> rows_;
-  std::vector<Askers> askers_;
+  std::pmr::vector<Askers> askers_;
   std::set<uint64_t> dropped_;                      // taken back, and asked of nobody
   std::set<std::pair<uint64_t, uint32_t>> failed_;  // number, store
   std::map<uint64_t, std::string> unreadable_;

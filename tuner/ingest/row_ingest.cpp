@@ -91,7 +91,8 @@ RowIngest::Actions RowIngest::arrive(Time now, const std::string& name) {
   store.portion_at.reset();
   store.here = true;
   store.ready = false;
-  store.claims = std::make_shared<PhotoClaims>();  // others may hold on to what it said before
+  store.claims = std::make_shared<PhotoClaims>(
+      rules_.manifest.memory);  // others may hold on to what it said before
   store.sample.clear();
   store.received.clear();
   store.pieces.clear();
@@ -214,14 +215,11 @@ void RowIngest::inventory(Time, Store& store, const wire::Inventory& m, Actions&
   if (store.ready) store.asked.assign(claims.size(), false);
 }
 
-// Photos of the manifest that it says it holds: both are in the order of digests.
+// Photos of the manifest that it says it holds, in the order of digests.
 std::vector<uint64_t> RowIngest::held_now(const Store& store) const {
   std::vector<uint64_t> numbers;
-  uint64_t number = 0;
   for (const Digest& photo : *store.claims->photos()) {
-    while (number < manifest_->size() && manifest_->entry(number).digest < photo) ++number;
-    if (number == manifest_->size()) break;
-    if (manifest_->entry(number).digest == photo) numbers.push_back(number);
+    if (const auto number = manifest_->number_of(photo)) numbers.push_back(*number);
   }
   return numbers;
 }

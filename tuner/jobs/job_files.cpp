@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <sstream>
 
 #include "framework/core/checksummed_json.h"
@@ -11,6 +10,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "framework/core/text.h"
+#include "tuner/jobs/manifest_file.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -25,51 +25,6 @@ Status corrupt(const std::string& path, const std::exception& e) {
   return {Code::kCorrupt, path + ": " + e.what()};
 }
 
-// A map in CBOR, made value by value: of very many photos no two columns are in memory as JSON.
-class CborMap {
- public:
-  explicit CborMap(uint8_t values) : bytes_(1, static_cast<char>(0xa0 + values)) {}
-
-  void add(const char* key, const Json& value) {
-    Json::to_cbor(Json(key), bytes_);
-    Json::to_cbor(value, bytes_);
-  }
-  std::string take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-template <typename F>
-Json column(const Manifest& m, const F& of_entry) {
-  Json::array_t values;
-  values.reserve(m.size());
-  for (uint64_t n = 0; n < m.size(); ++n) values.emplace_back(of_entry(m.entry(n)));
-  return Json(std::move(values));
-}
-
-std::string to_cbor(const Manifest& m, const std::vector<std::string>& stores) {
-  CborMap map(9);
-  map.add("stores", stores);
-  map.add("classes", m.classes());
-  map.add("runs", m.runs());
-  std::vector<uint8_t> digests;
-  digests.reserve(m.size() * sizeof(Digest));
-  Json::array_t holders;
-  for (uint64_t n = 0; n < m.size(); ++n) {
-    const Manifest::Entry& e = m.entry(n);
-    digests.insert(digests.end(), e.digest.begin(), e.digest.end());
-    holders.insert(holders.end(), e.holders.begin(), e.holders.end());
-  }
-  map.add("digests", Json::binary(std::move(digests)));
-  map.add("holders", Json(std::move(holders)));
-  map.add("holder_counts", column(m, [](const auto& e) { return e.holders.size(); }));
-  map.add("run", column(m, [](const auto& e) { return e.run; }));
-  map.add("label", column(m, [](const auto& e) { return e.label; }));
-  map.add("label_time", column(m, [](const auto& e) { return e.label_time; }));
-  return map.take();
-}
-
 // Of few photos, as people delete one, without reading all that it says: digests lie in it as they
 // are. False: it may name some.
 bool names_none(const std::optional<std::string>& manifest, const std::set<Digest>& photos) {
@@ -79,33 +34,6 @@ bool names_none(const std::optional<std::string>& manifest, const std::set<Diges
            const std::string_view bytes(reinterpret_cast<const char*>(photo.data()), photo.size());
            return manifest->find(bytes) != std::string::npos;
          });
-}
-
-SavedManifest manifest_from(const Json& json) {
-  const auto& digests = json.at("digests").get_binary();
-  const auto runs = json.at("run").get<std::vector<uint32_t>>();
-  const auto labels = json.at("label").get<std::vector<int32_t>>();
-  // One that an older version kept has none.
-  const auto times = json.value("label_time", std::vector<int64_t>(runs.size()));
-  const auto counts = json.at("holder_counts").get<std::vector<uint32_t>>();
-  const auto holders = json.at("holders").get<std::vector<uint32_t>>();
-  const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});
-  if (digests.size() != runs.size() * sizeof(Digest) || all != holders.size()) {
-    throw Error("its parts do not fit");
-  }
-  std::vector<Manifest::Entry> entries(runs.size());
-  auto holder = holders.begin();
-  for (size_t n = 0; n < entries.size(); ++n) {
-    Manifest::Entry& e = entries[n];
-    std::memcpy(e.digest.data(), digests.data() + n * sizeof(Digest), sizeof(Digest));
-    e.run = runs.at(n);
-    e.label = labels.at(n);
-    e.label_time = times.at(n);
-    for (uint32_t i = 0; i < counts.at(n); ++i) e.holders.push_back(*holder++);
-  }
-  return {Manifest(std::move(entries), json.at("classes").get<std::vector<std::string>>(),
-                   json.at("runs").get<uint32_t>()),
-          json.at("stores").get<std::vector<std::string>>()};
 }
 
 }  // namespace
@@ -183,19 +111,20 @@ Result<std::optional<std::string>> JobFiles::load_cbor(const char* name) const {
 }
 
 Status JobFiles::save_manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
-  return save_cbor(kManifest, to_cbor(manifest, stores));
+  return write_manifest(fs_, file(kManifest), manifest, stores);
 }
 
 std::string JobFiles::manifest_path() const { return file(kManifest); }
 
 Result<std::optional<std::string>> JobFiles::manifest_bytes() const { return load_cbor(kManifest); }
 
-Result<std::optional<SavedManifest>> JobFiles::load_manifest() const {
+Result<std::optional<SavedManifest>> JobFiles::load_manifest(
+    std::pmr::memory_resource* memory) const {
   const auto bytes = manifest_bytes();
   if (!bytes.ok()) return bytes.status();
   if (!*bytes) return std::optional<SavedManifest>();
   try {
-    return std::optional(manifest_from(read_cbor(**bytes).or_throw()));
+    return std::optional(manifest_from(read_cbor(**bytes).or_throw(), memory));
   } catch (const std::exception& e) {
     return corrupt(file(kManifest), e);
   }
@@ -334,7 +263,7 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
   if (!kept.ok()) return kept.status();
   if (!*kept) return {};
   const Manifest& before = (*kept)->manifest;
-  std::vector<Manifest::Entry> rest;
+  Manifest::Entries rest;
   for (uint64_t n = 0; n < before.size(); ++n) {
     if (!photos.contains(before.entry(n).digest)) rest.push_back(before.entry(n));
   }

@@ -19,10 +19,10 @@
 
 #include "framework/core/fs.h"
 #include "ndp/jobs/notes.h"
-#include "tuner/ingest/manifest.h"
 #include "tuner/ingest/mixed_numerics.h"
 #include "tuner/ingest/unreadable_photo.h"
 #include "tuner/jobs/job_spec.h"
+#include "tuner/jobs/manifest_file.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -48,11 +48,6 @@ struct JobRecord {
   }
 };
 
-struct SavedManifest {
-  Manifest manifest;
-  std::vector<std::string> stores;
-};
-
 class JobFiles {
  public:
   JobFiles(Fs& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {}
@@ -64,7 +59,9 @@ class JobFiles {
   Result<JobRecord> load() const;  // kCorrupt, kNotFound
 
   Status save_manifest(const Manifest& manifest, const std::vector<std::string>& stores);
-  Result<std::optional<SavedManifest>> load_manifest() const;  // none yet; kCorrupt
+  // None yet; kCorrupt. What there is of each photo is made of `memory`.
+  Result<std::optional<SavedManifest>> load_manifest(
+      std::pmr::memory_resource* memory = std::pmr::new_delete_resource()) const;
   // What is in its file, without the checksum, which is right; none yet.
   Result<std::optional<std::string>> manifest_bytes() const;
   std::string manifest_path() const;

@@ -56,7 +56,8 @@ void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
   job->local = request.local.has_value();
   job->records = request.records;
   const JobFiles files = ports_.records.files(job->id, job->records);
-  Result<std::optional<SavedManifest>> kept = files.load_manifest();
+  rules.manifest.memory = ports_.memory;
+  Result<std::optional<SavedManifest>> kept = files.load_manifest(ports_.memory);
   if (!kept.ok()) return ports_.control.fail(job, kept.status().message());
   auto first = files.load_first();
   if (!first.ok()) return ports_.control.fail(job, first.status().message());

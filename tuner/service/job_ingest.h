@@ -51,6 +51,7 @@ class JobIngest {
     JobControl& control;
     AuditLog* audit = nullptr;  // of stores that are drained since their features are wrong
     uint64_t audit_seed = 0;    // of FeatureAudit; stores do not know it
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource();  // as ManifestRules has it
   };
   explicit JobIngest(const Ports& ports) : ports_(ports) {}
 

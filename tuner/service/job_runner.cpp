@@ -46,7 +46,8 @@ JobRunner::JobRunner(const Ports& ports)
                .trash = ports.trash,
                .control = *this,
                .audit = ports.audit,
-               .audit_seed = ports.audit_seed}),
+               .audit_seed = ports.audit_seed,
+               .memory = ports.memory}),
       room_(ports.fs, ports.clock, ports.records.directory()) {}
 
 JobRunner::~JobRunner() {

@@ -46,6 +46,7 @@ class JobRunner final : JobControl {
     const Versions& versions;
     AuditLog* audit = nullptr;  // both as JobIngest::Ports has them
     uint64_t audit_seed = 0;
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
   };
   explicit JobRunner(const Ports& ports);
   ~JobRunner();

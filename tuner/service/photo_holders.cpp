@@ -94,7 +94,7 @@ void PhotoHolders::recall(const SavedManifest& kept) {
     }
   }
   for (auto& [store, held] : photos) {
-    set(store, std::make_shared<const std::vector<Digest>>(std::move(held)));
+    set(store, std::make_shared<const std::pmr::vector<Digest>>(held.begin(), held.end()));
   }
 }
 
@@ -120,7 +120,8 @@ Result<std::vector<PhotoHolders::Rewrite>> PhotoHolders::begin_forgetting(
   for (const std::string& store : holding) {
     Held& held = stores_.at(store);
     if (held.photos) {  // there is no file
-      held.photos = std::make_shared<const std::vector<Digest>>(without(*held.photos, photos));
+      const std::vector<Digest> rest = without(*held.photos, photos);
+      held.photos = std::make_shared<const std::pmr::vector<Digest>>(rest.begin(), rest.end());
     } else {
       held.rewriting = true;
       files.push_back({.store = store, .path = path_of(store), .before = held.facts});
@@ -239,7 +240,9 @@ Result<std::vector<Digest>> PhotoHolders::photos_of(const std::string& store) co
   if (Status s = try_again(path_of(store)); !s.ok()) return s;
   const auto held = stores_.find(store);
   if (held == stores_.end()) return std::vector<Digest>();
-  if (held->second.photos) return *held->second.photos;
+  if (const PhotoClaims::Photos& photos = held->second.photos) {
+    return std::vector<Digest>(photos->begin(), photos->end());
+  }
   std::vector<Digest> photos;
   const Status s = read_file(store, held->second, [&](DigestSetFile& file) {
     return file.each([&](std::span<const Digest> some) {

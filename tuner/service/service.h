@@ -78,6 +78,8 @@ class TunerService final : StoreEvents {
     size_t jobs_at_once = kMostJobsAtOnce;  // in progress: 1 to kMostJobsAtOnce
     KeptPhotos kept_photos = {};            // that a later job of the same extractor finds here
     uint64_t audit_seed = 0;  // draws photos of which stores' features are compared; drawn itself
+    // Of what there is of each photo of a job; it outlives the service.
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
   };
 
   // Goes on with the jobs of the state directory. Throws Error when it cannot be read.

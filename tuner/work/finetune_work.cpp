@@ -388,7 +388,8 @@ bool FinetuneWork::run(uint32_t run) {
     if (alone_) alone_->prepare(static_cast<int64_t>(manifest_->run(1).size()), val_->size());
     return true;
   }
-  std::vector<uint64_t> numbers = manifest_->run(run);
+  const std::span<const uint64_t> own = manifest_->run(run);
+  std::vector<uint64_t> numbers(own.begin(), own.end());
   if (spec_.all_runs) {
     for (uint32_t r = 1; r < run; ++r) {
       numbers.insert(numbers.end(), manifest_->run(r).begin(), manifest_->run(r).end());

@@ -40,30 +40,34 @@ LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, con
   demand(db_.put_in_force(task_, version_));
 }
 
+void LabelSink::learn(const PhotoClaims& photos, std::span<const int64_t> ids) {
+  for (size_t i = 0; i < photos.size(); ++i) {
+    if (const auto number = manifest_->number_of(photos.digest(i))) ids_[*number] = ids[i];
+  }
+}
+
 // Photos of stores that are away are known from the job's earlier life.
-Status LabelSink::look_up(const Manifest& manifest) {
+Status LabelSink::look_up() {
+  std::vector<uint64_t> numbers;
   std::vector<Digest> unknown;
-  for (uint64_t n = 0; n < manifest.size(); ++n) {
-    const Digest& photo = manifest.entry(n).digest;
-    if (!photos_.contains(photo)) unknown.push_back(photo);
+  for (uint64_t n = 0; n < manifest_->size(); ++n) {
+    if (ids_[n] != 0) continue;
+    numbers.push_back(n);
+    unknown.push_back(manifest_->entry(n).digest);
   }
   const Result<std::vector<int64_t>> ids = db_.photos_with(unknown);
   if (!ids.ok()) return ids.status();
-  for (size_t i = 0; i < unknown.size(); ++i) {
-    if ((*ids)[i] != 0) photos_[unknown[i]] = (*ids)[i];
-  }
+  for (size_t i = 0; i < numbers.size(); ++i) ids_[numbers[i]] = (*ids)[i];
   return {};
 }
 
 Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
   manifest_ = &manifest;
-  if (const Status s = look_up(manifest); !s.ok()) return s;
-  std::vector<int64_t> ids;  // 0: it was deleted
-  for (uint64_t n = 0; n < manifest.size(); ++n) {
-    const auto photo = photos_.find(manifest.entry(n).digest);
-    ids.push_back(photo == photos_.end() ? 0 : photo->second);
-  }
-  const Result<std::vector<int64_t>> done = db_.labelled_by(version_, ids);
+  ids_ = std::pmr::vector<int64_t>(manifest.size(), 0, manifest.memory());
+  for (const auto& [photos, ids] : listed_) learn(*photos, ids);
+  if (const Status s = look_up(); !s.ok()) return s;
+  listed_.clear();  // it is opened again where that failed
+  const Result<std::vector<int64_t>> done = db_.labelled_by(version_, ids_);
   if (!done.ok()) return done.status();
   CurrentLabels current;
   if (spec_.only != RelabelOnly::kAll) {
@@ -76,9 +80,9 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
   size_t next_done = 0;
   for (uint64_t n = 0; n < manifest.size(); ++n) {
     const Digest& photo = manifest.entry(n).digest;
-    const bool by_it = next_done < done->size() && (*done)[next_done] == ids[n];
+    const bool by_it = next_done < done->size() && (*done)[next_done] == ids_[n];
     next_done += by_it;
-    const bool labelled = by_it || ids[n] == 0;
+    const bool labelled = by_it || ids_[n] == 0;
     const bool wanted =
         spec_.only == RelabelOnly::kAll || current.wanted(photo, content_, spec_.only);
     if (labelled || !wanted) durable.push_back(n);
@@ -90,7 +94,8 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
 
 Status LabelSink::inventory(const RowIngest::Inventory& inventory) {
   const PhotoClaims& photos = *inventory.photos;
-  photos_.reserve(photos_.size() + photos.size());
+  std::vector<int64_t> all;  // ids
+  all.reserve(photos.size());
   for (size_t begin = 0; begin < photos.size(); begin += kAtOnce) {
     const size_t end = std::min(begin + kAtOnce, photos.size());
     std::vector<PhotoPlace> places;
@@ -99,7 +104,12 @@ Status LabelSink::inventory(const RowIngest::Inventory& inventory) {
     }
     const Result<std::vector<int64_t>> ids = db_.add_photos(collection_, places);
     if (!ids.ok()) return ids.status();
-    for (size_t i = begin; i < end; ++i) photos_[photos.digest(i)] = (*ids)[i - begin];
+    all.insert(all.end(), ids->begin(), ids->end());
+  }
+  if (manifest_ != nullptr) {
+    learn(photos, all);
+  } else {
+    listed_.emplace_back(inventory.photos, std::move(all));
   }
   return {};
 }
@@ -124,12 +134,11 @@ Result<std::vector<RowIngest::BadRow>> LabelSink::keep(std::span<const RowIngest
         bad.push_back({number, top.ok() ? "a label row without labels" : top.status().message()});
         continue;
       }
-      const auto photo = photos_.find(manifest_->entry(number).digest);
-      if (photo == photos_.end()) {
+      if (ids_.at(number) == 0) {
         bad.push_back({number, "it was deleted"});
         continue;
       }
-      NewLabel label{.photo = photo->second,
+      NewLabel label{.photo = ids_[number],
                      .class_id = class_ids_[(*top)[0].class_id],
                      .score = (*top)[0].score,
                      .time = clock_.unix_seconds(),

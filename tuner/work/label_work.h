@@ -4,8 +4,9 @@
 
 #include <map>
 #include <memory>
+#include <memory_resource>
+#include <span>
 #include <string>
-#include <unordered_map>
 
 #include "framework/core/digest_hash.h"
 #include "ndp/labels/label_db.h"
@@ -32,7 +33,8 @@ class LabelSink final : public RowSink {
   int64_t not_asked() const { return not_asked_; }  // that the job is not for (RelabelOnly)
 
  private:
-  Status look_up(const Manifest& manifest);
+  void learn(const PhotoClaims& photos, std::span<const int64_t> ids);
+  Status look_up();
   Result<int64_t> store_id(const std::string& name);
 
   LabelDb& db_;
@@ -41,7 +43,9 @@ class LabelSink final : public RowSink {
   int64_t collection_ = 0, task_ = 0, version_ = 0;
   std::vector<int64_t> class_ids_;
   const Manifest* manifest_ = nullptr;
-  std::unordered_map<Digest, int64_t, DigestHash> photos_;  // ids in the database
+  // Of what stores hold, until there is a manifest.
+  std::vector<std::pair<SharedClaims, std::vector<int64_t>>> listed_;
+  std::pmr::vector<int64_t> ids_;  // in the database, by number in the manifest; 0: it was deleted
   std::map<std::string, int64_t> stores_;
   const JobSpec& spec_;
   Digest content_;

@@ -17,6 +17,7 @@ using namespace ndp;
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 using testing::ServiceTest;
@@ -59,6 +60,19 @@ TEST_F(ServiceTest, AJobGoesOnWithOtherBoundsAndKeepsThem) {
                            state_.next_term(1).or_throw());
   EXPECT_EQ(again.job(job).spec.disk, 4096);
   EXPECT_EQ(again.log(job), service_.log(job)) << "what was said before, too";
+}
+
+// Jobs of years are not in memory with all that they said.
+TEST_F(ServiceTest, WhatAJobSaidIsReadFromItsFileOnceItIsOver) {
+  const uint64_t job = submit();
+  lanes_.run();
+  const std::string file = "state/jobs/" + std::to_string(job) + "/log.txt";
+  const std::string first = service_.log(job).front();
+  support::write_file(fs_, file, "another line\n");
+  EXPECT_EQ(service_.log(job).front(), first) << "it goes on";
+  service_.cancel(job);
+  lanes_.run();
+  EXPECT_THAT(service_.log(job), ElementsAre("another line", HasSubstr("cancelled")));
 }
 
 TEST_F(ServiceTest, AJobThatWaitsForStoresMayWaitForOthersUntilTheyHaveSaidWhatTheyHold) {

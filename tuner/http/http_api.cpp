@@ -168,7 +168,7 @@ HttpResponse metrics(const TunerService& service, const TunerMembers& members,
 }
 
 HttpResponse log_from(const TunerService& service, uint64_t job, size_t from) {
-  const std::vector<std::string>& lines = service.log(job);
+  const std::vector<std::string> lines = service.log(job);
   from = std::min(from, lines.size());
   return answer(
       {{"lines", std::vector<std::string>(lines.begin() + static_cast<long>(from), lines.end())},

@@ -49,22 +49,34 @@ JobFiles JobRecords::files(uint64_t id, const std::string& below) const {
   return {fs_, below.empty() ? directory : join(directory, below)};
 }
 
-void JobRecords::note(uint64_t id, const std::string& text) {
-  const std::string line = printable(text);
-  lines(id).push_back(line);
-  if (const Status s = files(id).log(line); !s.ok()) log::warn("job {}: {}", id, s.message());
+bool JobRecords::is_open(uint64_t id) const {
+  const auto job = jobs_.find(id);
+  return job != jobs_.end() && job->second.open();
 }
 
-std::vector<std::string>& JobRecords::lines(uint64_t id) const {
-  const auto [it, first] = logs_.try_emplace(id);
-  if (!first) return it->second;
-  Result<std::vector<std::string>> kept = files(id).log();
-  if (kept.ok()) {
-    it->second = std::move(*kept);
+void JobRecords::note(uint64_t id, const std::string& text) {
+  const std::string line = printable(text);
+  if (is_open(id)) {
+    if (!logs_.contains(id)) logs_.emplace(id, kept_lines(id));
+    logs_.at(id).push_back(line);
   } else {
-    log::warn("job {}: {}", id, kept.status().message());
+    logs_.erase(id);
   }
-  return it->second;
+  if (const Status s = files(id).log(line); !s.ok()) {
+    log::warn("job {}: {}; it was to say: {}", id, s.message(), line);
+  }
+}
+
+std::vector<std::string> JobRecords::log(uint64_t id) const {
+  const auto lines = logs_.find(id);
+  return lines != logs_.end() && is_open(id) ? lines->second : kept_lines(id);
+}
+
+std::vector<std::string> JobRecords::kept_lines(uint64_t id) const {
+  Result<std::vector<std::string>> kept = files(id).log();
+  if (kept.ok()) return std::move(*kept);
+  log::warn("job {}: {}", id, kept.status().message());
+  return {};
 }
 
 void JobRecords::remove_done_rows() {

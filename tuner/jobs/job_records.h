@@ -30,19 +30,21 @@ class JobRecords {
 
   // A line of the job's log, in its file where that can be written.
   void note(uint64_t id, const std::string& text);
-  // All lines, of earlier lives of the process too; none of a job that there is not.
-  const std::vector<std::string>& log(uint64_t id) const { return lines(id); }
+  // All lines, of earlier lives of the process too; none of a job that there is not. Of one that is
+  // over they are read from its file.
+  std::vector<std::string> log(uint64_t id) const;
 
   // Rows of jobs that ended just before the Tuner was killed. Once, at the start.
   void remove_done_rows();
 
  private:
-  std::vector<std::string>& lines(uint64_t id) const;
+  bool is_open(uint64_t id) const;
+  std::vector<std::string> kept_lines(uint64_t id) const;
 
   Fs& fs_;
   const std::string directory_;
   std::map<uint64_t, JobRecord> jobs_;
-  mutable std::map<uint64_t, std::vector<std::string>> logs_;  // those that were asked for
+  std::map<uint64_t, std::vector<std::string>> logs_;  // of open jobs that said something
 };
 
 }  // namespace ndtrain::tuner

@@ -135,7 +135,7 @@ class TunerService final : StoreEvents {
 
   const std::map<uint64_t, JobRecord>& jobs() const { return records_.all(); }
   const JobRecord& job(uint64_t id) const { return records_.job(id); }
-  const std::vector<std::string>& log(uint64_t job) const { return records_.log(job); }
+  std::vector<std::string> log(uint64_t job) const { return records_.log(job); }
   // In progress; null: it is not.
   std::shared_ptr<const ActiveJob> in_progress(uint64_t job) const { return runner_.find(job); }
   std::string doing(uint64_t job) const { return runner_.doing(job); }

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/runtime/backend.h"
@@ -25,6 +28,14 @@ inline const std::vector<const Device*>& host_devices() {
     return all;
   }();
   return devices;
+}
+
+// Whether an instruction sums products of bytes exactly, as oneDNN's numerics say: without one the
+// library has none.
+inline bool has_vnni(std::string_view numerics) {
+  constexpr std::array kFrom = {"vnni", "bf16", "avx10", "amx"};
+  return std::ranges::any_of(
+      kFrom, [&](std::string_view isa) { return numerics.find(isa) != std::string_view::npos; });
 }
 
 }  // namespace ndtrain::testing

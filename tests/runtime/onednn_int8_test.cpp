@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/ops/conv.h"
+#include "tests/runtime/cpu_device.h"
 #include "tests/runtime/onednn_cases.h"
 
 namespace ndtrain {
@@ -221,12 +222,7 @@ std::vector<double> definition(const Case& c, const NodeRun& run) {
   return y;
 }
 
-// Products of bytes need an instruction of their own.
-bool has_vnni() {
-  const std::string numerics = onednn()->abi().numerics;
-  return numerics.find("vnni") != std::string::npos || numerics.find("bf16") != std::string::npos ||
-         numerics.find("avx10") != std::string::npos || numerics.find("amx") != std::string::npos;
-}
+bool has_vnni() { return testing::has_vnni(onednn()->abi().numerics); }
 
 // Empty where the plugin must refuse.
 std::optional<Ports> ports_of(const NodeRun& run) {

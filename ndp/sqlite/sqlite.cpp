@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <atomic>
 #include <utility>
 
 #include "framework/core/fsync.h"
@@ -68,11 +69,43 @@ void call(sqlite3_context* context, int, sqlite3_value** values) {
   }
 }
 
+// The heap that SQLite had by itself, counted without a lock.
+sqlite3_mem_methods heap{};
+std::atomic<int64_t> used = 0;  // bytes
+
+void* counted_malloc(int bytes) {
+  void* const p = heap.xMalloc(bytes);
+  if (p != nullptr) used += heap.xSize(p);
+  return p;
+}
+
+void counted_free(void* p) {
+  used -= heap.xSize(p);
+  heap.xFree(p);
+}
+
+void* counted_realloc(void* p, int bytes) {
+  const int before = heap.xSize(p);
+  void* const now = heap.xRealloc(p, bytes);
+  if (now != nullptr) used += heap.xSize(now) - before;
+  return now;
+}
+
+// Once, before anything else of SQLite. Its own counts cost a lock for each allocation.
+bool count_memory() {
+  sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &heap) != SQLITE_OK) return false;
+  sqlite3_mem_methods counted = heap;
+  counted.xMalloc = counted_malloc;
+  counted.xFree = counted_free;
+  counted.xRealloc = counted_realloc;
+  return sqlite3_config(SQLITE_CONFIG_MALLOC, &counted) == SQLITE_OK;
+}
+
 }  // namespace
 
 Database::Database(const std::string& path) {
-  // Counts of what is allocated, which nobody reads, cost a lock for each allocation.
-  [[maybe_unused]] static const int before_all_else = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+  [[maybe_unused]] static const bool before_all_else = count_memory();
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   try {
     const int opened = sqlite3_open_v2(path.c_str(), &db_, flags, page_checksum_vfs());
@@ -196,6 +229,6 @@ void Transaction::commit() {
   open_ = false;
 }
 
-int64_t memory_used() { return sqlite3_memory_used(); }
+int64_t memory_used() { return used; }
 
 }  // namespace ndtrain::ndp::sql

@@ -40,6 +40,21 @@ TaskRemoval::Ports task_ports(const TunerService::Setting& setting, const JobRec
           .removed = [&models] { models.task_removed(); }};
 }
 
+UploadIngest::Ports upload_ports(const TunerService::Setting& setting, StoreRegistry& stores,
+                                 const JobRecords& records, PhotoDeletions& deletions,
+                                 PhotoTrash& trash, PhotoHolders& holders) {
+  return {.clock = setting.clock,
+          .lanes = setting.lanes,
+          .stores = stores,
+          .records = records,
+          .deletions = deletions,
+          .trash = trash,
+          .holders = holders,
+          .versions = setting.versions,
+          .uploads = setting.uploads,
+          .audit = setting.audit};
+}
+
 }  // namespace
 
 TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
@@ -60,16 +75,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                   .forget_features = setting.forget_features,
                   .idle = [this] { return runner_.idle(); }}),
       trash_(trash_ports(setting, stores_, deletions_)),
-      uploads_({.clock = setting.clock,
-                .lanes = setting.lanes,
-                .stores = stores_,
-                .records = records_,
-                .deletions = deletions_,
-                .trash = trash_,
-                .holders = holders_,
-                .versions = setting.versions,
-                .uploads = setting.uploads,
-                .audit = setting.audit}),
+      uploads_(upload_ports(setting, stores_, records_, deletions_, trash_, holders_)),
       models_({.clock = setting.clock,
                .lanes = setting.lanes,
                .stores = stores_,

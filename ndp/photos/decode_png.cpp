@@ -3,6 +3,7 @@
 
 #include <csetjmp>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@
 
 namespace ndtrain::ndp::codec {
 namespace {
+
+// Bytes; twice what libpng takes of other chunks. A row of its most pixels is half of that.
+constexpr size_t kMostAtOnce = size_t{16} << 20;
 
 class PngReader {
  public:
@@ -24,7 +28,8 @@ class PngReader {
   // transparent colour ignored, no gamma.
   bool read_header() {
     if (setjmp(exit_)) return false;
-    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning);
+    png_ = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, on_error, on_warning, this,
+                                    on_malloc, on_free);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) return false;
     png_set_read_fn(png_, this, on_read);
@@ -76,6 +81,12 @@ class PngReader {
   static void on_warning(png_structp png, png_const_charp) {
     ++static_cast<PngReader*>(png_get_error_ptr(png))->harmless_;
   }
+  // A chunk of a small file may say that it has 2 GB, and libpng makes room for what Exif it says.
+  // Null: the chunk is left out, with a warning.
+  static png_voidp on_malloc(png_structp, png_alloc_size_t n) {
+    return n > kMostAtOnce ? nullptr : std::malloc(n);
+  }
+  static void on_free(png_structp, png_voidp p) { std::free(p); }
   static void on_read(png_structp png, png_bytep to, size_t n) {
     auto& self = *static_cast<PngReader*>(png_get_io_ptr(png));
     if (n > self.rest_.size()) png_error(png, "the file ends too early");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -180,6 +181,25 @@ TEST(Decode, DeclaredSizesAreCheckedBeforeAnythingIsAllocated) {
   }
   EXPECT_EQ(code_of(testing::png_header(0, 10)), Code::kCorrupt);
   EXPECT_EQ(code_of(testing::png_header(0xffffffff, 10)), Code::kTooLarge);
+}
+
+// The most address space that the process has had.
+int64_t peak_kib() {
+  std::ifstream status("/proc/self/status");
+  int64_t kib = 0;
+  for (std::string word; status >> word;) {
+    if (word == "VmPeak:") status >> kib;
+  }
+  return kib;
+}
+
+TEST(Decode, AChunkOfAPngTakesNoMoreMemoryThanItsFileCanFill) {
+  std::string file = png_of(test_pattern(17, 11));
+  constexpr size_t kBehindHeader = 8 + 25;
+  file.insert(kBehindHeader, std::string("\x40\0\0\x26", 4) + "eXIfMM\0*");
+  const int64_t before = peak_kib();
+  EXPECT_EQ(code_of(file), Code::kCorrupt);
+  EXPECT_LT(peak_kib() - before, 256 << 10);
 }
 
 TEST(Decode, TheLongestPermittedSideDecodes) {

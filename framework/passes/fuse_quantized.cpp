@@ -1,6 +1,6 @@
 // Quantised graphs as they are written down (QDQ: DequantizeLinear, an f32 op, QuantizeLinear) as
 // what is computed: convolutions of bytes as FusedQLinearConv, and ops that only move or choose
-// numbers on the bytes themselves. What is dequantised and not fused stays f32.
+// numbers on the bytes themselves. What is dequantised and not fused stays f32. And the way back.
 #include <algorithm>
 #include <cmath>
 
@@ -72,8 +72,63 @@ std::vector<Match> find_quantized(const Matcher& m) {
   });
 }
 
+// The inputs of a FusedQLinearConv.
+constexpr size_t kX = 0, kW = 3, kY = 6, kBias = 8, kResidual = 9;
+
+// Input `k` of node `i`, which is bytes, as numbers: (bytes - zero) * scale, both by channel.
+Tensor numbers_of(const Matcher& m, int i, size_t k) {
+  const auto data = [&](size_t of) { return m.graph().value(m.input(i, of)).data; };
+  std::vector<double> values = data(k).to_doubles();
+  const std::vector<double> scales = data(k + 1).to_doubles(), zeros = data(k + 2).to_doubles();
+  const Shape shape = m.shape(m.input(i, k));
+  const auto per_channel = static_cast<size_t>(shape.count() / std::max<int64_t>(1, shape[0]));
+  for (size_t v = 0; v < values.size(); ++v) {
+    const size_t c = v / per_channel;
+    values[v] = (values[v] - zeros[zeros.size() == 1 ? 0 : c]) * scales[scales.size() == 1 ? 0 : c];
+  }
+  return Tensor::from_doubles({DType::kF32, shape}, values);
+}
+
+Tensor bias_as_numbers(const Matcher& m, int i) {
+  const auto data = [&](size_t of) { return m.graph().value(m.input(i, of)).data; };
+  std::vector<double> values = data(kBias).to_doubles();
+  const std::vector<double> w = data(kW + 1).to_doubles();
+  const double x = data(kX + 1).to_doubles()[0];
+  for (size_t c = 0; c < values.size(); ++c) values[c] *= x * w[w.size() == 1 ? 0 : c];
+  return Tensor::from_doubles({DType::kF32, m.shape(m.input(i, kBias))}, values);
+}
+
+std::vector<Match> find_convolutions_of_bytes(const Matcher& m) {
+  std::vector<Match> all;
+  for (int i = 0; i < m.nodes(); ++i) {
+    const auto fixed = [&](size_t k) { return m.is_fixed(m.input(i, k)); };
+    const bool biased = m.is(i, "FusedQLinearConv") && m.input(i, kBias) != kNone;
+    if (!m.is(i, "FusedQLinearConv") || !fixed(kX + 1) || !fixed(kW) || !fixed(kW + 1) ||
+        !fixed(kW + 2) || (biased && !fixed(kBias))) {
+      continue;
+    }
+    all.push_back(
+        {{i}, [&m, i, biased](GraphCopy& to) {
+           Graph& g = to.graph();
+           const auto get = [&](size_t k) { return to.get(m.input(i, k)); };
+           const auto as_numbers = [&](size_t k) {
+             return g.add1("DequantizeLinear", {get(k), get(k + 1), get(k + 2)});
+           };
+           std::vector<ValueId> in = {as_numbers(kX), g.add_constant("", numbers_of(m, i, kW))};
+           const bool adds = m.input(i, kResidual) != kNone;
+           if (biased) in.push_back(g.add_constant("", bias_as_numbers(m, i)));
+           if (adds) in.resize(3, kNone);
+           if (adds) in.push_back(as_numbers(kResidual));
+           const ValueId y = g.add1("FusedConv", std::move(in), m.node(i).attrs);
+           return g.add1("QuantizeLinear", {y, get(kY), get(kY + 1)});
+         }});
+  }
+  return all;
+}
+
 }  // namespace
 
 const Rewrite kQuantized{find_quantized};
+const Rewrite kConvolutionsAsNumbers{find_convolutions_of_bytes};
 
 }  // namespace ndtrain

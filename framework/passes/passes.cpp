@@ -71,11 +71,19 @@ bool takes_gradient(Needs needs, const Graph& g, const Node& n, const Accepts& a
   });
 }
 
+// Whether convolutions of bytes are nothing for a device, as those without an instruction for them.
+bool takes_no_bytes(const Graph& g, const Accepts& accepts) {
+  return accepts && std::ranges::none_of(g.nodes(), [&](const Node& n) {
+           return n.op == "FusedQLinearConv" && accepts(Needs::kLayout, g, n);
+         });
+}
+
 }  // namespace
 
 Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts) {
   Rewritten result{.graph = g, .now = {}};
   for (size_t i = 0; i < g.value_count(); ++i) result.now.push_back(static_cast<ValueId>(i));
+  if (takes_no_bytes(g, accepts)) result = rewrite(g, kConvolutionsAsNumbers, keep);
   for (const Rewrite& how :
        {kAttentionOfRows, kAttention, kByteTables, kQuantizedMaps, kQuantizedProducts,
         kByteMatrices, kProducts, kPooledConvolutions, kConvFunctions, kElementwise}) {

@@ -17,6 +17,8 @@ extern const Rewrite kConvolutions;
 extern const Rewrite kQuantized;
 
 // What a device is asked about first.
+// FusedQLinearConv as it was written down, with weights in f32: for a device that takes none.
+extern const Rewrite kConvolutionsAsNumbers;
 // MatMul, Softmax, MatMul: one FusedAttention. First where Transposes that bring heads before rows
 // and back go along.
 extern const Rewrite kAttentionOfRows, kAttention;

@@ -85,6 +85,34 @@ TEST_F(FuseQuantized, ConvolutionResidualAndActivation) {
   EXPECT_EQ(r.nodes()[2].attrs.s("steps"), "Relu x0");
 }
 
+// As with the instructions of no processor for products of bytes.
+TEST_F(FuseQuantized, ConvolutionsAreNumbersWhereADeviceTakesNoneOfBytes) {
+  const ValueId a = qdq(x, 0.008, DType::kI8);
+  const ValueId b = qdq(g.add1("Relu", {conv(a, 0.008)}), 0.05);
+  const ValueId c = qdq(g.add1("Relu", {g.add1("Add", {conv(b, 0.05), b})}), 0.3);
+  g.mark_output(qdq(conv(c, 0.3, 2), 0.3, DType::kI8));
+  const Graph bytes = fused(0.3);
+  ASSERT_EQ(count_nodes(bytes, "FusedQLinearConv"), 3);
+  int refused = 0;
+  const auto without = [&](int taken) {
+    refused = 0;
+    return fuse_for_device(bytes, {},
+                           [&](Needs, const Graph&, const Node& n) {
+                             return n.op != "FusedQLinearConv" || refused++ < taken;
+                           })
+        .graph;
+  };
+  const Graph numbers = without(0);
+  EXPECT_EQ(count_nodes(numbers, "FusedQLinearConv"), 0);
+  EXPECT_EQ(count_nodes(numbers, "FusedConv"), 3);
+  EXPECT_EQ(count_nodes(numbers, "DequantizeLinear"), 5) << "weights are constants";
+  const auto given = named_inputs(g, 1);
+  const auto got = interpret_named(numbers, {{"x", given.at("x")}}),
+             want = interpret_named(bytes, {{"x", given.at("x")}});
+  EXPECT_LE(largest_difference(got, want), 0.3001);
+  EXPECT_EQ(count_nodes(without(1), "FusedQLinearConv"), 3) << "it takes some";
+}
+
 TEST_F(FuseQuantized, WhatMovesOrChoosesWorksOnBytes) {
   const ValueId a = qdq(x, 0.008, DType::kI8);
   const ValueId b = qdq(conv(a, 0.008), 0.05, DType::kI8);

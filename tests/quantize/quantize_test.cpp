@@ -80,6 +80,19 @@ TEST(Quantize, EveryConvolutionComputesOnBytes) {
   EXPECT_EQ(count_nodes(g, "BatchNormalization") + count_nodes(g, "Add"), 0);
 }
 
+TEST(Quantize, ConvolutionsAreNumbersOnADeviceWithoutProductsOfBytes) {
+  const Model m = small_network();
+  const Quantization q = quantize(m, photos(), cpu());
+  const Tensor other = random_tensor({DType::kF32, {2, 3, 12, 12}}, 99, "others");
+  for (const Device* device : testing::host_devices()) {
+    const Graph g = inference_graph(q.model, 2);
+    const bool bytes = device == &cpu() || testing::has_vnni(device->abi().numerics);
+    EXPECT_EQ(count_nodes(fuse_for(*device, g, g.inputs()).graph, "FusedQLinearConv") > 0, bytes);
+    const Plan plan(g, *device);
+    EXPECT_GT(mean_cosine(Executor(plan).run({&other, 1}), run(m, other)), 0.995);
+  }
+}
+
 TEST(Quantize, OtherPhotosComeOutAlmostTheSame) {
   const Model m = small_network();
   const Quantization q = quantize(m, photos(), cpu());

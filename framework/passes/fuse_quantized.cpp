@@ -80,7 +80,7 @@ Tensor numbers_of(const Matcher& m, int i, size_t k) {
   const auto data = [&](size_t of) { return m.graph().value(m.input(i, of)).data; };
   std::vector<double> values = data(k).to_doubles();
   const std::vector<double> scales = data(k + 1).to_doubles(), zeros = data(k + 2).to_doubles();
-  const Shape shape = m.shape(m.input(i, k));
+  const Shape& shape = m.shape(m.input(i, k));
   const auto per_channel = static_cast<size_t>(shape.count() / std::max<int64_t>(1, shape[0]));
   for (size_t v = 0; v < values.size(); ++v) {
     const size_t c = v / per_channel;

@@ -14,7 +14,7 @@ namespace ndtrain::ndp {
 namespace {
 
 // A file without a name of so many bytes, which are its own from now on; -1 with errno.
-int make_file(const std::string& directory, size_t bytes) {
+int make_file(const std::string& directory, size_t bytes, double left_free) {
   const int file = ::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file < 0) return -1;
   struct statvfs volume {};
@@ -23,7 +23,7 @@ int make_file(const std::string& directory, size_t bytes) {
     const double free = static_cast<double>(volume.f_bavail),
                  all = static_cast<double>(volume.f_blocks);
     const double blocks = static_cast<double>(bytes) / static_cast<double>(volume.f_frsize);
-    if (free - blocks < MappedMemory::kLeftFree * all) error = ENOSPC;
+    if (free - blocks < left_free * all) error = ENOSPC;
   }
   if (error == 0) error = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
   if (error == 0) return file;
@@ -40,7 +40,7 @@ int64_t MappedMemory::mapped() const {
 }
 
 void* MappedMemory::map(size_t bytes) {
-  const int file = make_file(directory_, bytes);
+  const int file = make_file(directory_, bytes, left_free_);
   void* block = MAP_FAILED;
   if (file >= 0) {
     block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

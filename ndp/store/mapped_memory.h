@@ -18,14 +18,15 @@ namespace ndtrain::ndp {
 
 class MappedMemory final : public std::pmr::memory_resource {
  public:
-  static constexpr size_t kLeast = 64 * 1024;             // bytes of a large block
+  static constexpr size_t kLeast = size_t{64} << 10;      // bytes of a large block
   static constexpr int64_t kOnHeap = int64_t{256} << 20;  // of large blocks, at most
   static constexpr double kLeftFree = 0.05;               // of the volume, as DiskBudget does
 
   // `directory`: of a real file system that has files without a name (O_TMPFILE). Where one cannot
   // be made, or there is no room, all is on the heap, and the log says so once.
-  explicit MappedMemory(std::string directory, int64_t on_heap = kOnHeap)
-      : directory_(std::move(directory)), on_heap_(on_heap) {}
+  explicit MappedMemory(std::string directory, int64_t on_heap = kOnHeap,
+                        double left_free = kLeftFree)
+      : directory_(std::move(directory)), on_heap_(on_heap), left_free_(left_free) {}
   ~MappedMemory() override = default;
   MappedMemory(const MappedMemory&) = delete;
   MappedMemory& operator=(const MappedMemory&) = delete;
@@ -42,6 +43,7 @@ class MappedMemory final : public std::pmr::memory_resource {
 
   const std::string directory_;
   const int64_t on_heap_;
+  const double left_free_;
   mutable std::mutex mutex_;
   std::set<void*> blocks_;  // that are mapped
   int64_t heap_ = 0, mapped_ = 0;

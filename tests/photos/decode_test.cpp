@@ -196,7 +196,8 @@ int64_t peak_kib() {
 TEST(Decode, AChunkOfAPngTakesNoMoreMemoryThanItsFileCanFill) {
   std::string file = png_of(test_pattern(17, 11));
   constexpr size_t kBehindHeader = 8 + 25;
-  file.insert(kBehindHeader, std::string("\x40\0\0\x26", 4) + "eXIfMM\0*");
+  constexpr char kGigabyte[] = {0x40, 0, 0, 0x26, 'e', 'X', 'I', 'f', 'M', 'M', 0, '*'};
+  file.insert(kBehindHeader, kGigabyte, sizeof kGigabyte);
   const int64_t before = peak_kib();
   EXPECT_EQ(code_of(file), Code::kCorrupt);
   EXPECT_LT(peak_kib() - before, 256 << 10);

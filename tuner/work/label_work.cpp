@@ -42,7 +42,7 @@ LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, con
 
 void LabelSink::learn(const PhotoClaims& photos, std::span<const int64_t> ids) {
   for (size_t i = 0; i < photos.size(); ++i) {
-    if (const auto number = manifest_->number_of(photos.digest(i))) ids_[*number] = ids[i];
+    if (const auto number = manifest_->number_of(photos.digest(i))) (*ids_)[*number] = ids[i];
   }
 }
 
@@ -51,23 +51,23 @@ Status LabelSink::look_up() {
   std::vector<uint64_t> numbers;
   std::vector<Digest> unknown;
   for (uint64_t n = 0; n < manifest_->size(); ++n) {
-    if (ids_[n] != 0) continue;
+    if ((*ids_)[n] != 0) continue;
     numbers.push_back(n);
     unknown.push_back(manifest_->entry(n).digest);
   }
   const Result<std::vector<int64_t>> ids = db_.photos_with(unknown);
   if (!ids.ok()) return ids.status();
-  for (size_t i = 0; i < numbers.size(); ++i) ids_[numbers[i]] = (*ids)[i];
+  for (size_t i = 0; i < numbers.size(); ++i) (*ids_)[numbers[i]] = (*ids)[i];
   return {};
 }
 
 Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
   manifest_ = &manifest;
-  ids_ = std::pmr::vector<int64_t>(manifest.size(), 0, manifest.memory());
+  ids_.emplace(manifest.size(), 0, manifest.memory());
   for (const auto& [photos, ids] : listed_) learn(*photos, ids);
   if (const Status s = look_up(); !s.ok()) return s;
   listed_.clear();  // it is opened again where that failed
-  const Result<std::vector<int64_t>> done = db_.labelled_by(version_, ids_);
+  const Result<std::vector<int64_t>> done = db_.labelled_by(version_, *ids_);
   if (!done.ok()) return done.status();
   CurrentLabels current;
   if (spec_.only != RelabelOnly::kAll) {
@@ -80,9 +80,9 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
   size_t next_done = 0;
   for (uint64_t n = 0; n < manifest.size(); ++n) {
     const Digest& photo = manifest.entry(n).digest;
-    const bool by_it = next_done < done->size() && (*done)[next_done] == ids_[n];
+    const bool by_it = next_done < done->size() && (*done)[next_done] == (*ids_)[n];
     next_done += by_it;
-    const bool labelled = by_it || ids_[n] == 0;
+    const bool labelled = by_it || (*ids_)[n] == 0;
     const bool wanted =
         spec_.only == RelabelOnly::kAll || current.wanted(photo, content_, spec_.only);
     if (labelled || !wanted) durable.push_back(n);
@@ -134,11 +134,11 @@ Result<std::vector<RowIngest::BadRow>> LabelSink::keep(std::span<const RowIngest
         bad.push_back({number, top.ok() ? "a label row without labels" : top.status().message()});
         continue;
       }
-      if (ids_.at(number) == 0) {
+      if (ids_->at(number) == 0) {
         bad.push_back({number, "it was deleted"});
         continue;
       }
-      NewLabel label{.photo = ids_[number],
+      NewLabel label{.photo = (*ids_)[number],
                      .class_id = class_ids_[(*top)[0].class_id],
                      .score = (*top)[0].score,
                      .time = clock_.unix_seconds(),

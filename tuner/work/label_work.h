@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <memory_resource>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -45,7 +46,8 @@ class LabelSink final : public RowSink {
   const Manifest* manifest_ = nullptr;
   // Of what stores hold, until there is a manifest.
   std::vector<std::pair<SharedClaims, std::vector<int64_t>>> listed_;
-  std::pmr::vector<int64_t> ids_;  // in the database, by number in the manifest; 0: it was deleted
+  // In the database, by number in the manifest; 0: it was deleted.
+  std::optional<std::pmr::vector<int64_t>> ids_;
   std::map<std::string, int64_t> stores_;
   const JobSpec& spec_;
   Digest content_;

@@ -73,8 +73,10 @@ bool takes_gradient(Needs needs, const Graph& g, const Node& n, const Accepts& a
 
 // Whether convolutions of bytes are nothing for a device, as those without an instruction for them.
 bool takes_no_bytes(const Graph& g, const Accepts& accepts) {
-  return accepts && std::ranges::none_of(g.nodes(), [&](const Node& n) {
-           return n.op == "FusedQLinearConv" && accepts(Needs::kLayout, g, n);
+  const auto is_of_bytes = [](const Node& n) { return n.op == "FusedQLinearConv"; };
+  return accepts && std::ranges::any_of(g.nodes(), is_of_bytes) &&
+         std::ranges::none_of(g.nodes(), [&](const Node& n) {
+           return is_of_bytes(n) && accepts(Needs::kLayout, g, n);
          });
 }
 

@@ -160,6 +160,8 @@ HttpRequestReader::Got HttpRequestReader::body(std::string& bytes, uint64_t most
   return parser.is_done() ? Got::kWhole : Got::kPart;
 }
 
+std::string_view HttpRequestReader::body_so_far() const { return parser_->parser.get().body(); }
+
 std::string HttpRequestReader::take_body() { return std::move(parser_->parser.get().body()); }
 
 struct HttpAnswerReader::Parser {

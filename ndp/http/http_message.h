@@ -43,6 +43,7 @@ class HttpRequestReader {
   Got body(std::string& bytes, uint64_t most);
   const HttpHead& last() const { return head_; }
   const HttpResponse& refusal() const { return refusal_; }
+  std::string_view body_so_far() const;
   std::string take_body();
 
  private:

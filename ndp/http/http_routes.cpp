@@ -223,6 +223,11 @@ std::optional<HttpResponse> HttpRoutes::body_objection(const HttpHead& head, Htt
     return http_error(
         415, plan.request.path + " takes the bytes as they are (curl --data-binary), no form");
   }
+  const std::string_view encoding = head.field("Content-Encoding");
+  if (!encoding.empty() && encoding != "identity") {
+    return http_error(415, plan.request.path + " takes bodies as they are, not in the encoding '" +
+                               printable(encoding, 64) + "'");
+  }
   plan.most = static_cast<uint64_t>(rule.most < 0 ? max_body_ : rule.most);
   plan.most_bytes = plan.most + (plan.form ? kFormExtra : 0);
   plan.comes = plan.most;
@@ -247,6 +252,13 @@ void HttpRoutes::admit(HttpPlan& plan) const {
   plan.answer = *std::move(admission.refuse);
   plan.crowded = admission.full;
   if (!plan.crowded) plan.route = nullptr;
+}
+
+std::optional<HttpResponse> HttpRoutes::objection(HttpPlan& plan, std::string_view so_far) {
+  const HttpBegin& begin = plan.route->body.begin;
+  if (!begin || plan.form || plan.begun || so_far.size() < kHttpBeginning) return std::nullopt;
+  plan.begun = true;
+  return begin(plan.request, so_far);
 }
 
 HttpResponse HttpRoutes::too_large(const HttpPlan& plan) {

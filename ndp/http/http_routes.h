@@ -32,6 +32,7 @@ struct HttpPlan {
   bool ready = false;  // it asks whether the process does: /healthz or /readyz
   bool reads = false;  // its body, of at most `most` bytes, comes first
   bool form = false;
+  bool begun = false;                 // the route has seen how the body begins
   std::string type;                   // Content-Type
   uint64_t most = 0, most_bytes = 0;  // of what is wanted of the body; of the body itself
   uint64_t comes = 0;                 // of which so much may come, as the request says
@@ -48,6 +49,8 @@ class HttpRoutes {
   // Before the body of a plan is read: whether there is room for it. Sets `held`, or `crowded`; may
   // be tried again.
   void admit(HttpPlan& plan) const;
+  // Of a part of the body: why the rest is not to be read. Asks the route once.
+  static std::optional<HttpResponse> objection(HttpPlan& plan, std::string_view so_far);
   // What the route answers; the body is there.
   HttpResponse answer(HttpPlan& plan) const;
   static HttpResponse too_large(const HttpPlan& plan);

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/status.h"
@@ -71,6 +72,13 @@ struct HttpAdmission {
 };
 using HttpAdmit = std::function<HttpAdmission(const HttpRequest&, int64_t bytes)>;
 
+// How much of a body there is when it is asked what it begins with.
+inline constexpr size_t kHttpBeginning = 32;
+// Why a body with this beginning, of at least kHttpBeginning bytes, is none that the route takes;
+// nothing: it may be one. Called on the server's own thread: waits for nothing.
+using HttpBegin =
+    std::function<std::optional<HttpResponse>(const HttpRequest&, std::string_view beginning)>;
+
 // What a route does with bodies.
 struct HttpBody {
   bool read = true;   // false: the handler answers without it
@@ -78,6 +86,8 @@ struct HttpBody {
   // multipart/form-data with one file is taken too, and the file is the body.
   bool form = false;
   HttpAdmit admit = {};
+  // A long body is refused by its beginning, unread; forms and short ones are the handler's.
+  HttpBegin begin = {};
 };
 
 // What keeps strangers out. What is absent keeps nobody: anybody may ask for everything, nothing is

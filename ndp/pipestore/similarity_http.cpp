@@ -102,7 +102,10 @@ std::vector<HttpServer::Route> similarity_routes(const std::vector<SimilarPhotos
          const std::string task = query_text(r, "task", kDefaultTask);
          return answer(s.embedding(r.body, task), task);
        }),
-       {.most = collections->most_bytes(), .form = true, .admit = photo_admission(collections)}},
+       {.most = collections->most_bytes(),
+        .form = true,
+        .admit = photo_admission(collections),
+        .begin = photo_beginning(collections)}},
       {"POST", "/neighbours", see, on(nearest), {.most = kEmbeddingBody}},
   };
 }

@@ -208,6 +208,16 @@ HttpAdmit photo_admission(std::shared_ptr<const HostedCollections> collections) 
   };
 }
 
+HttpBegin photo_beginning(std::shared_ptr<const HostedCollections> collections) {
+  return [c = std::move(collections)](const HttpRequest& request,
+                                      std::string_view beginning) -> std::optional<HttpResponse> {
+    if (sniff(std::as_bytes(std::span(beginning))) != PhotoFormat::kUnknown) return std::nullopt;
+    HttpResponse no_collection;
+    if (Uploads* const u = c->find(request, no_collection)) u->count_unreadable();
+    return refused({Code::kCorrupt, "not a photo: unknown file content"});
+  };
+}
+
 std::vector<HttpServer::Route> upload_routes(std::vector<Uploads*> uploads) {
   using Request = const HttpRequest&;
   const auto c = std::make_shared<const HostedCollections>(std::move(uploads));
@@ -219,7 +229,10 @@ std::vector<HttpServer::Route> upload_routes(std::vector<Uploads*> uploads) {
        "/photos",
        {Role::kUploader, HttpScope::kPhotos},
        on([](Uploads& u, Request r) { return add(u, r); }),
-       {.most = c->most_bytes(), .form = true, .admit = photo_admission(c)}},
+       {.most = c->most_bytes(),
+        .form = true,
+        .admit = photo_admission(c),
+        .begin = photo_beginning(c)}},
       {"GET", photo, see, on(picture)},
       {"GET", photo + "/thumbnail", see, on(small_picture)},
       {"GET",

@@ -15,5 +15,7 @@ std::vector<HttpServer::Route> upload_routes(std::vector<Uploads*> uploads);
 
 // Of requests whose body is a photo: as many at once as the Uploads meant has places for.
 HttpAdmit photo_admission(std::shared_ptr<const HostedCollections> collections);
+// And refused before it is there, where it begins as no photo does.
+HttpBegin photo_beginning(std::shared_ptr<const HostedCollections> collections);
 
 }  // namespace ndtrain::ndp

@@ -272,8 +272,7 @@ Result<std::string> Uploads::crop(const std::string& name, const std::string& fi
   if (image.ok()) {
     return std::string(reinterpret_cast<const char*>(image->rgb.data()), image->rgb.size());
   }
-  const std::lock_guard lock(mutex_);
-  ++unreadable_;
+  count_unreadable();
   return image.status();
 }
 

@@ -7,6 +7,7 @@
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <future>
@@ -73,6 +74,7 @@ class Uploads {
   // taken.
   std::shared_ptr<void> admit(int64_t bytes);
   bool within_quota(const std::string& client);
+  void count_unreadable() { ++unreadable_; }  // one that was refused unread; waits for nothing
   int64_t most_bytes() const { return config_.most_bytes; }
   const std::string& collection() const { return config_.collection; }
 
@@ -193,11 +195,13 @@ class Uploads {
   std::mutex catalogue_mutex_;
   const std::unique_ptr<Catalogue> catalogue_;
 
+  std::atomic<int64_t> unreadable_{0};
+
   mutable std::mutex mutex_;  // of all below
   std::condition_variable freed_, woken_;
   std::set<Digest> busy_;
   RateLimiter rate_limiter_;
-  int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, unreadable_ = 0, bytes_ = 0;
+  int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, bytes_ = 0;
   int64_t found_ = 0, waited_ = 0;
   std::map<std::string, std::function<std::shared_ptr<OnlineModel>()>> coming_;  // by task
   bool unlabelled_ = true, stopping_ = false;

@@ -37,7 +37,7 @@ class HttpBodies : public ::testing::Test {
   }
 
   std::atomic<bool> full_ = false;
-  std::atomic<int> held_ = 0;
+  std::atomic<int> held_ = 0, begun_ = 0;
   std::atomic<int64_t> asked_ = 0;
   const std::unique_ptr<HttpServer> server_ =
       HttpServer::listen(
@@ -52,7 +52,18 @@ class HttpBodies : public ::testing::Test {
             {.most = kMost,
              .form = true,
              .admit = [this](const HttpRequest&, int64_t bytes) { return admit(bytes); }}},
-           {"POST", "/elsewhere", Role::kAnyone, echo, {.read = false}}},
+           {"POST", "/elsewhere", Role::kAnyone, echo, {.read = false}},
+           {"POST",
+            "/models",
+            Role::kAnyone,
+            echo,
+            {.begin = [this](const HttpRequest&,
+                             std::string_view beginning) -> std::optional<HttpResponse> {
+              ++begun_;
+              EXPECT_GE(beginning.size(), kHttpBeginning);
+              if (beginning.starts_with("MODEL")) return std::nullopt;
+              return http_error(422, "no model");
+            }}}},
           int64_t{1} << 20)
           .or_throw();
   const HttpClient client_{server_->address()};
@@ -77,6 +88,38 @@ TEST_F(HttpBodies, AFormHasOneFile) {
   EXPECT_EQ(two.status, 400);
   EXPECT_THAT(two.body, HasSubstr("one file at a time"));
   EXPECT_EQ(client_.post("/photos", "--bb nonsense", kForm).or_throw().status, 400);
+}
+
+// Its rest never comes.
+TEST_F(HttpBodies, ALongOneIsRefusedByItsBeginning) {
+  for (const std::string size :
+       {"Content-Length: 1000000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nF4240\r\n"}) {
+    RawHttp raw(server_->address());
+    raw.say("POST /models HTTP/1.1\r\nHost: x\r\n" + size + std::string(kHttpBeginning, '['));
+    const std::string answer = raw.hear_all();
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 422"));
+    EXPECT_THAT(answer, HasSubstr("no model"));
+  }
+  EXPECT_EQ(begun_, 2);
+}
+
+TEST_F(HttpBodies, TheBeginningIsAskedAboutOnceHoweverTheBodyComes) {
+  RawHttp raw(server_->address());
+  const std::string body = "MODEL" + std::string(95, '.');
+  raw.say("POST /models HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 100\r\n\r\n");
+  for (const char c : body) raw.say(std::string(1, c));
+  EXPECT_THAT(raw.hear_all(), HasSubstr(body));
+  EXPECT_LE(begun_, 1);
+}
+
+TEST_F(HttpBodies, AnEncodingIsRefused) {
+  for (const auto& [encoding, status] :
+       {std::pair("gzip", "415"), {"gzip, identity", "415"}, {"identity", "201"}}) {
+    RawHttp raw(server_->address());
+    raw.say("POST /models HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Encoding: " +
+            std::string(encoding) + "\r\nContent-Length: 1\r\n\r\nx");
+    EXPECT_THAT(raw.hear_all(), StartsWith(std::string("HTTP/1.1 ") + status)) << encoding;
+  }
 }
 
 TEST_F(HttpBodies, ARouteHasALimitOfItsOwn) {

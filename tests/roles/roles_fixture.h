@@ -37,6 +37,7 @@ class RunningStore {
     thread_.join();
   }
   std::string http() const { return daemon_.http_address(); }
+  std::vector<std::string> http_needs() const { return daemon_.http_needs(); }
 
  private:
   std::atomic<bool> stop_ = false;
@@ -54,6 +55,7 @@ class RunningTuner {
     thread_.join();
   }
   std::string http() const { return daemon_.http_address(); }
+  std::vector<std::string> http_needs() const { return daemon_.http_needs(); }
 
  private:
   std::atomic<bool> stop_ = false;

@@ -176,6 +176,14 @@ HttpResponse log_from(const TunerService& service, uint64_t job, size_t from) {
        {"job", to_json(service.job(job), service)}});
 }
 
+// The fields of a ModelProto have two of protobuf's wire types; text, JSON and packed files begin
+// with another.
+std::optional<HttpResponse> no_model(const HttpRequest& /*request*/, std::string_view beginning) {
+  const int wire_type = beginning.front() & 7;
+  if (wire_type == 0 || wire_type == 2) return std::nullopt;
+  return http_error(400, "this is no ONNX file: it does not begin as one");
+}
+
 HttpResponse put_model(ModelStore& models, const HttpRequest& request) {
   const Digest digest = sha256(request.body);
   if (to_hex(digest) != request.captures.at(0)) {
@@ -356,7 +364,7 @@ Routes file_routes(ModelStore& models) {
            "/models/([0-9a-f]{64})",
            Role::kOperator,
            [&models](Request r) { return put_model(models, r); },
-           {.most = limits::kModelFile}}};
+           {.most = limits::kModelFile, .begin = no_model}}};
 }
 
 }  // namespace

@@ -40,6 +40,12 @@ void read_cache(const Args& args, TunerConfig& config) {
   config.keep_features = config.cache_bytes > 0;
 }
 
+size_t jobs_kept(const Args& args) {
+  const int64_t n = args.integer("keep-jobs");
+  if (n < 1) throw UsageError(fmt::format("--keep-jobs {}: 1 or more", n));
+  return static_cast<size_t>(n);
+}
+
 size_t jobs_at_once(const Args& args) {
   const int64_t n = args.integer("jobs-at-once");
   if (n < 1 || n > static_cast<int64_t>(kMostJobsAtOnce)) {
@@ -101,6 +107,10 @@ void declare_tuner_serve(ArgsSpec& args) {
                   "1 to {}; 1: one after the other",
                   kMostJobsAtOnce),
       "N", std::to_string(kMostJobsAtOnce));
+  args.flag("keep-jobs",
+            "how many jobs that are over are kept, the newest; older ones go with their files, but "
+            "for those that have a name, a note or tags, or made a version which is there",
+            "N", std::to_string(tuner::kKeptJobs));
   declare_scrub(args,
                 "the label database and the models are read once in this time, to find what the "
                 "disk has changed");
@@ -125,6 +135,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   read_cache(args, config);
   config.drain = drain_of(args);
   config.jobs_at_once = jobs_at_once(args);
+  config.jobs_kept = jobs_kept(args);
   config.scrub = scrub_of(args);
   config.sandbox = sandbox_of(args);
   for (const std::string& rule : parts_of(args.list("watch"))) {

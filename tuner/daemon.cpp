@@ -132,6 +132,7 @@ struct TunerDaemon::Parts {
           return features ? features->forget(photos) : Status();
         },
         config.jobs_at_once,
+        config.jobs_kept,
         [this](const Digest& extractor, bool exact, const ViewRule& views) {
           return features ? features->photos_of(extractor, exact, views) : int64_t{0};
         },

@@ -16,6 +16,7 @@
 #include "ndp/sandbox/upload_decoder.h"
 #include "ndp/wire/link_security.h"
 #include "tuner/jobs/job_conflict.h"
+#include "tuner/jobs/job_records.h"
 #include "tuner/jobs/job_spec.h"
 #include "tuner/watch/watch_rule.h"
 
@@ -48,6 +49,7 @@ struct TunerConfig {
   std::function<HttpSecurity(const LinkSecurity& in_force)> read_http_security = {};
   std::chrono::nanoseconds scrub{0};      // see StateScrub::Setting::period
   size_t jobs_at_once = kMostJobsAtOnce;  // that may run beside each other: 1 to that
+  size_t jobs_kept = kKeptJobs;           // of those that are over
   // Fine-tunings and relabellings by themselves; one rule for a task and a collection.
   std::vector<WatchRule> watch = {};
 };

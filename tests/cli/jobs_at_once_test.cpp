@@ -73,6 +73,24 @@ TEST_F(JobsAtOnceVerbs, OneAfterTheOtherWhereThatIsAskedFor) {
   end();
 }
 
+TEST_F(JobsAtOnceVerbs, AsManyThatAreOverAreKeptAsAreAskedFor) {
+  ASSERT_NO_FATAL_FAILURE(serve({"--keep-jobs", "2"}));
+  for (const char* id : {"1", "2", "3", "4"}) {
+    submit("finetune");
+    if (*id == '1') run_at({"job", "note", id, "--name", "before the move"});
+    EXPECT_EQ(run_at({"job", "cancel", id}).code, 0);
+  }
+  const std::string listed = run_at({"job", "ls"}).out;
+  EXPECT_THAT(listed, Not(ContainsRegex("\n +2  finetune")));
+  for (const char* id : {"1", "3", "4"}) {
+    EXPECT_THAT(listed, ContainsRegex(std::string("\n +") + id + "  finetune"));
+  }
+  end();
+  const Outcome o = run({"tuner", "serve", "--state", "x", "--keep-jobs", "0"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--keep-jobs 0: 1 or more"));
+}
+
 TEST_F(JobsAtOnceVerbs, ANumberThatIsNoneIsRefused) {
   for (const size_t n : {size_t{0}, tuner::kMostJobsAtOnce + 1}) {
     const Outcome o = run({"tuner", "serve", "--state", "x", "--jobs-at-once", std::to_string(n)});

@@ -17,12 +17,28 @@ using namespace ndp;
 
 namespace {
 
-constexpr const char *kManifest = "manifest.cbor", *kQuarantine = "quarantine.json";
+constexpr const char *kRecord = "job.json", *kManifest = "manifest.cbor",
+                     *kQuarantine = "quarantine.json";
 constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
                                                      "failed", "cancelled", "paused"};
 
 Status corrupt(const std::string& path, const std::exception& e) {
   return {Code::kCorrupt, path + ": " + e.what()};
+}
+
+// A file, or a directory with all in it.
+Status remove_tree(Fs& fs, const std::string& path) {
+  const Result<FileInfo> info = fs.info(path);
+  if (info.status().code() == Code::kNotFound) return {};
+  if (!info.ok()) return info.status();
+  if (info->is_directory) {
+    const Result<std::vector<std::string>> names = fs.list(path);
+    if (!names.ok()) return names.status();
+    for (const std::string& name : *names) {
+      if (Status s = remove_tree(fs, join(path, name)); !s.ok()) return s;
+    }
+  }
+  return fs.remove(path);
 }
 
 // Of few photos, as people delete one, without reading all that it says: digests lie in it as they
@@ -51,7 +67,7 @@ Status JobFiles::save(const JobRecord& r) {
                {"spec", parse_json(r.spec.text())},
                {"result", parse_json(r.result)}};
   if (r.wrong_rows) json["wrong_rows"] = true;
-  return publish(fs_, file("job.json"), checksummed(std::move(json)));
+  return publish(fs_, file(kRecord), checksummed(std::move(json)));
 }
 
 Status JobFiles::save_notes(const Notes& notes) {
@@ -60,7 +76,7 @@ Status JobFiles::save_notes(const Notes& notes) {
 }
 
 Result<JobRecord> JobFiles::load() const {
-  const std::string path = file("job.json");
+  const std::string path = file(kRecord);
   const Result<std::string> text = fs_.read(path);
   if (!text.ok()) return text.status();
   try {
@@ -221,6 +237,26 @@ Status JobFiles::forget_quarantined(const std::set<Digest>& photos) {
 void JobFiles::remove_rows() {
   static_cast<void>(remove_all("spool").ok());
   for (JobFiles& before : asked_before()) static_cast<void>(before.remove_all("spool").ok());
+}
+
+Status JobFiles::remove_models() {
+  for (const char* name : {"run/model.onnx", "run/extractor.onnx", "run/head.onnx",
+                           "group_head.onnx", "run/last.safetensors", "run/best.safetensors"}) {
+    const Status s = fs_.remove(file(name));
+    if (!s.ok() && s.code() != Code::kNotFound) return s;
+  }
+  return {};
+}
+
+Status JobFiles::remove() {
+  const Result<std::vector<std::string>> names = fs_.list(directory_);
+  if (!names.ok()) return names.status();
+  for (const std::string& name : *names) {
+    if (name == kRecord) continue;
+    if (Status s = remove_tree(fs_, join(directory_, name)); !s.ok()) return s;
+  }
+  fs_.sync_directory(directory_);
+  return remove_tree(fs_, directory_);
 }
 
 // What the job's own rows are asked after.

@@ -91,6 +91,10 @@ class JobFiles {
   Status begin_anew(const std::string& why);
   // The rows of a job that is done; what cannot be removed stays.
   void remove_rows();
+  // Of one that has trained: its model, whole and in parts, and its checkpoints.
+  Status remove_models();
+  // All there is; its record goes last, so that what was cut short is removed again.
+  Status remove();
 
  private:
   std::string file(const char* name) const { return join(directory_, name); }

@@ -44,6 +44,16 @@ const JobRecord& JobRecords::job(uint64_t id) const {
   return it->second;
 }
 
+Status JobRecords::save(const JobRecord& record) {
+  ++saves_;
+  return files(record.id).save(record);
+}
+
+void JobRecords::remove(uint64_t id) {
+  jobs_.erase(id);
+  logs_.erase(id);
+}
+
 JobFiles JobRecords::files(uint64_t id, const std::string& below) const {
   const std::string directory = join(directory_, std::to_string(id));
   return {fs_, below.empty() ? directory : join(directory, below)};

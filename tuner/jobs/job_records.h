@@ -12,6 +12,8 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
+inline constexpr size_t kKeptJobs = 500;  // of those that are over, where nobody says how many
+
 class JobRecords {
  public:
   // Of this directory, which is made where it is not. A job that cannot be read has failed, and its
@@ -25,7 +27,9 @@ class JobRecords {
   // In its directory, or in one below that.
   JobFiles files(uint64_t id, const std::string& below = "") const;
 
-  Status save(const JobRecord& record) { return files(record.id).save(record); }  // the file alone
+  Status save(const JobRecord& record);      // the file alone
+  uint64_t saves() const { return saves_; }  // so far: where there are more, a state has changed
+  void remove(uint64_t id);  // it is not asked for any more; its files are as they were
   void put(const JobRecord& record) { jobs_[record.id] = record; }
 
   // A line of the job's log, in its file where that can be written.
@@ -44,6 +48,7 @@ class JobRecords {
   Fs& fs_;
   const std::string directory_;
   std::map<uint64_t, JobRecord> jobs_;
+  uint64_t saves_ = 0;
   std::map<uint64_t, std::vector<std::string>> logs_;  // of open jobs that said something
 };
 

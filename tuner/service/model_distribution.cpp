@@ -260,11 +260,13 @@ void ModelDistribution::remove(uint64_t version) {
     }
   }
   ports_.versions.remove(version).or_throw();
+  ports_.removed();
   collect_ = true;
 }
 
 void ModelDistribution::task_removed() {
   publish_to_all();
+  ports_.removed();
   collect_ = true;
 }
 
@@ -300,6 +302,7 @@ bool ModelDistribution::remove_old_versions() {
       return false;
     }
     log::info("version {} is removed: {} newer ones are kept", m->version, kKeptVersions);
+    ports_.removed();
   }
   return true;
 }

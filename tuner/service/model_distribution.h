@@ -34,6 +34,7 @@ class ModelDistribution {
     Versions& versions;
     AuditLog* audit = nullptr;               // of versions that jobs put in force
     std::function<bool()> idle;              // no job is in progress, and no task of one is out
+    std::function<void()> removed;           // a version was, with what only it needed
     std::function<void(uint64_t)> sent_for;  // bytes, for the job in progress
   };
   explicit ModelDistribution(const Ports& ports) : ports_(ports), deltas_(ports.models) {}

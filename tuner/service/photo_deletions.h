@@ -58,7 +58,8 @@ class PhotoDeletions {
   // A store has let go of so many.
   void let_go(const std::string& store, uint64_t count);
 
-  void pump();        // before another job begins
+  void pump();                                     // before another job begins
+  void job_gone(uint64_t id) { done_.erase(id); }  // no task on the lane looks into it
   Time next() const;  // when pump() has something to do; Time::max() for never
   bool forgetting() const { return forgetting_; }
   // Files of jobs have some of what was deleted: until no job is in progress.

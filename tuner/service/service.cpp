@@ -84,7 +84,13 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                .versions = setting.versions,
                .audit = setting.audit,
                .idle = [this] { return runner_.idle(); },
+               .removed = [this] { history_.version_removed(); },
                .sent_for = [this](uint64_t bytes) { runner_.model_bytes_sent(bytes); }}),
+      history_({.lanes = setting.lanes,
+                .records = records_,
+                .versions = setting.versions,
+                .kept = setting.jobs_kept,
+                .gone = [this](uint64_t job) { deletions_.job_gone(job); }}),
       tasks_(task_ports(setting, records_, models_)),
       runner_({.fs = setting.fs,
                .clock = setting.clock,
@@ -114,6 +120,7 @@ void TunerService::tick() {
   stores_.tick();
   runner_.tick();
   models_.collect();
+  history_.pump();
   tasks_.pump();
   trash_.pump();
   deletions_.pump();  // before another job begins
@@ -204,6 +211,7 @@ int64_t TunerService::room() const {
 
 void TunerService::stop() {
   stores_.write();
+  history_.stop();
   tasks_.stop();
   trash_.stop();
   deletions_.stop();

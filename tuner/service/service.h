@@ -33,6 +33,7 @@
 #include "tuner/jobs/job_records.h"
 #include "tuner/models/model_store.h"
 #include "tuner/models/versions.h"
+#include "tuner/service/job_history.h"
 #include "tuner/service/job_plan.h"
 #include "tuner/service/job_queue.h"
 #include "tuner/service/job_rows.h"
@@ -76,6 +77,7 @@ class TunerService final : StoreEvents {
     // progress. Absent: there are none.
     std::function<Status(const std::set<Digest>& photos)> forget_features = {};
     size_t jobs_at_once = kMostJobsAtOnce;  // in progress: 1 to kMostJobsAtOnce
+    size_t jobs_kept = kKeptJobs;           // of those that are over
     KeptPhotos kept_photos = {};            // that a later job of the same extractor finds here
     uint64_t audit_seed = 0;  // draws photos of which stores' features are compared; drawn itself
     // Of what there is of each photo of a job; it outlives the service.
@@ -168,6 +170,7 @@ class TunerService final : StoreEvents {
   PhotoTrash trash_;
   UploadIngest uploads_;
   ModelDistribution models_;
+  JobHistory history_;
   TaskRemoval tasks_;
   JobRunner runner_;
   JobQueue queue_;

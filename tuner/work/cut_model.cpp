@@ -23,6 +23,7 @@ CutModel cut_model(const JobContext& context, const JobSpec& spec, const std::st
   const std::string file = join(directory, "extractor.onnx");
   save_model(context.fs, file, part);
   c.extractor = context.models.add_file(file).or_throw();
+  context.fs.remove(file).or_throw();  // the Tuner's models have it
   return c;
 }
 

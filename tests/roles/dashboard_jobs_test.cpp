@@ -36,6 +36,21 @@ TEST_F(DashboardJobs, HasTheTraceOfAJobThatIsDone) {
   EXPECT_EQ(who, (std::set<std::string>{"attic", "tuner"}));
 }
 
+// What stores sent and were compared by is not needed any more, and the Tuner's models have the
+// extractor.
+TEST_F(DashboardJobs, KeepOfATrainingThatIsDoneWhatPeopleLookAt) {
+  start_store();
+  train_and_relabel(1);
+  const auto has = [&](const std::string& name) {
+    return real_fs().info(at("tuner/jobs/1/" + name)).ok();
+  };
+  await([&] { return !has("numerics.cbor") && real_fs().list(at("tuner/jobs/1/spool"))->empty(); });
+  EXPECT_FALSE(has("extractor.onnx"));
+  for (const char* name : {"job.json", "manifest.cbor", "trace.json", "run/extractor.onnx"}) {
+    EXPECT_TRUE(has(name)) << name;
+  }
+}
+
 TEST_F(DashboardJobs, HaveTheCurvesAndTheReportOfATraining) {
   EXPECT_THAT(refusal("/jobs/1/run"), ::testing::Pair(404, HasSubstr("no curves")));
   EXPECT_THAT(refusal("/jobs/1/report"), ::testing::Pair(404, HasSubstr("no report")));

@@ -7,6 +7,7 @@
 #include "framework/core/publish.h"
 #include "ndp/jobs/finetune.h"
 #include "tests/roles/roles_fixture.h"
+#include "tuner/models/model_store.h"
 #include "tuner/models/versions.h"
 
 namespace ndtrain::tuner {
@@ -29,7 +30,8 @@ class JobPrecision : public RolesTest {
     return s;
   }
   Model extractor_of(const std::string& state) const {
-    return load_model(real_fs(), at(state + "/jobs/1/extractor.onnx")).model;
+    const Versions versions(real_fs(), at(state + "/versions.json"));
+    return ModelStore(real_fs(), at(state + "/models")).load(versions.find(1)->extractor).model;
   }
   // On one machine that has all photos.
   Model alone(const std::string& precision) {

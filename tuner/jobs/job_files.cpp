@@ -18,7 +18,7 @@ using namespace ndp;
 namespace {
 
 constexpr const char *kRecord = "job.json", *kManifest = "manifest.cbor",
-                     *kQuarantine = "quarantine.json";
+                     *kNumerics = "numerics.cbor", *kQuarantine = "quarantine.json";
 constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
                                                      "failed", "cancelled", "paused"};
 
@@ -152,11 +152,11 @@ Status JobFiles::save_first(const MixedNumerics::First& first) {
       {"store", first.store}, {"numerics", first.numerics}, {"sample", Json::binary(sample)}};
   std::string bytes;
   Json::to_cbor(json, bytes);
-  return save_cbor("numerics.cbor", bytes);
+  return save_cbor(kNumerics, bytes);
 }
 
 Result<std::optional<MixedNumerics::First>> JobFiles::load_first() const {
-  const auto bytes = load_cbor("numerics.cbor");
+  const auto bytes = load_cbor(kNumerics);
   if (!bytes.ok()) return bytes.status();
   if (!*bytes) return std::optional<MixedNumerics::First>();
   try {
@@ -165,7 +165,7 @@ Result<std::optional<MixedNumerics::First>> JobFiles::load_first() const {
     return std::optional(MixedNumerics::First{json.at("store"), json.at("numerics"),
                                               std::string(sample.begin(), sample.end())});
   } catch (const std::exception& e) {
-    return corrupt(file("numerics.cbor"), e);
+    return corrupt(file(kNumerics), e);
   }
 }
 
@@ -235,8 +235,11 @@ Status JobFiles::forget_quarantined(const std::set<Digest>& photos) {
 }
 
 void JobFiles::remove_rows() {
-  static_cast<void>(remove_all("spool").ok());
-  for (JobFiles& before : asked_before()) static_cast<void>(before.remove_all("spool").ok());
+  std::vector<JobFiles> all = asked_before();
+  all.push_back(*this);
+  for (JobFiles& files : all) {
+    for (const char* name : {"spool", kNumerics}) static_cast<void>(files.remove_all(name).ok());
+  }
 }
 
 Status JobFiles::remove_models() {
@@ -314,7 +317,7 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
 
 Status JobFiles::remove_asked_before() {
   for (JobFiles& before : asked_before()) {
-    for (const char* name : {"spool", "answers.json", "closed.json", "numerics.cbor", kManifest}) {
+    for (const char* name : {"spool", "answers.json", "closed.json", kNumerics, kManifest}) {
       Status s = before.remove_all(name);
       if (!s.ok()) return s;
     }
@@ -329,8 +332,7 @@ Status JobFiles::begin_anew(const std::string& why) {
 
 Status JobFiles::begin_anew(const std::string& why, bool done) {
   const std::set<std::string_view> stays = {"run", kQuarantine};  // of one that is done
-  for (const char* name :
-       {"spool", "run", "closed.json", kQuarantine, "numerics.cbor", kManifest}) {
+  for (const char* name : {"spool", "run", "closed.json", kQuarantine, kNumerics, kManifest}) {
     if (done && stays.contains(name)) continue;
     if (const Status s = remove_all(name); !s.ok()) return s;
   }

@@ -2,7 +2,7 @@
 //   job.json         the spec, and how far the job is
 //   manifest.cbor    the photos, once all stores have said what they hold
 //   closed.json      runs that are complete, and which photos they were closed without
-//   numerics.cbor    which store's numerics the others' are compared with
+//   numerics.cbor    which store's numerics the others' are compared with, until it is done
 //   log.txt          what was said
 //   quarantine.json  photos of complete runs that could not be read
 //   notes.json       what people call it, and say of it
@@ -89,7 +89,7 @@ class JobFiles {
   Status remove_asked_before();  // of such a job: what its own rows were asked after
   // A job that is not in progress begins anew, with none of the rows that it has of stores.
   Status begin_anew(const std::string& why);
-  // The rows of a job that is done; what cannot be removed stays.
+  // The rows of a job that is done, and by what they were compared; what cannot be removed stays.
   void remove_rows();
   // Of one that has trained: its model, whole and in parts, and its checkpoints.
   Status remove_models();

@@ -227,16 +227,18 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   if (predicted.empty()) result["report"]["not_predicted"] = why_unpredicted(job->spec);
   result["report"]["predicted"] = std::move(predicted);
   std::string message = outcome.model ? publish(job, outcome, result) : "";
-  const std::string trace = join(ports_.records.files(job->id).directory(), "trace.json");
+  JobFiles files = ports_.records.files(job->id);
+  const std::string trace = join(files.directory(), "trace.json");
   ndtrain::publish(ports_.fs, trace, job->report.trace()).or_throw();
   if (!job->local) ingest_.keep_quarantine(job).or_throw();
   ports_.records.at(job->id).result = json_text(result);
   if (!missing.text.empty()) message += (message.empty() ? "" : "; ") + missing.text;
   ++job->tasks;  // what is deleted while it discards is not left behind: see PhotoDeletions
   end(job, JobState::kDone, message);
-  ports_.lanes.start(job->job_lane(), [this, job]() -> Continuation {
+  ports_.lanes.start(job->job_lane(), [this, job, files]() mutable -> Continuation {
     try {
       job->work->discard([this] { return stopping_.load(); });
+      files.remove_rows();
     } catch (const Error& e) {
       log::warn("job {}: {}", job->id, e.what());
     }

@@ -197,7 +197,7 @@ void HttpConnection::take_body() {
 void HttpConnection::read_body() {
   switch (reader_.body(bytes_, plan_.most_bytes)) {
     case HttpRequestReader::Got::kPart:
-      if (auto no = shared_.routes.objection(plan_, reader_.body_so_far())) {
+      if (auto no = HttpRoutes::objection(plan_, reader_.body_so_far())) {
         return refuse(*std::move(no));
       }
       return receive(&HttpConnection::read_body);

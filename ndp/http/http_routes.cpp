@@ -10,6 +10,7 @@
 
 #include "framework/core/json.h"
 #include "framework/core/log.h"
+#include "framework/core/text.h"
 #include "framework/tls/tls.h"
 #include "ndp/http/access.h"
 #include "ndp/http/audit.h"

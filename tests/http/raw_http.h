@@ -14,7 +14,8 @@ class RawHttp {
  public:
   explicit RawHttp(const std::string& address) : stream_(real_net().dial(address).or_throw()) {}
 
-  void say(std::string_view text) { stream_->write(std::as_bytes(std::span(text))).or_throw(); }
+  void say(std::string_view text) { try_say(text).or_throw(); }
+  Status try_say(std::string_view text) { return stream_->write(std::as_bytes(std::span(text))); }
   // Everything up to and with `mark`, or to the end of the connection.
   std::string hear(std::string_view mark) {
     for (;;) {

@@ -127,10 +127,9 @@ Answer ask(const std::string& address, const Route& route, const Body* body) {
   const auto begun = std::chrono::steady_clock::now();
   raw.say(route.method + " " + route.path + " HTTP/1.1\r\nHost: localhost\r\n" + fields +
           "Content-Length: " + std::to_string(length) + "\r\n\r\n");
-  std::thread sender([&] {
-    try {
-      for (size_t i = 0; body && i < body->times; ++i) raw.say(body->bytes);
-    } catch (const Error&) {  // the server closes the connection on it
+  std::thread sender([&] {  // until the server closes the connection
+    for (size_t i = 0; body && i < body->times; ++i) {
+      if (!raw.try_say(body->bytes).ok()) return;
     }
   });
   const std::string head = raw.hear("\r\n");

@@ -112,7 +112,8 @@ void declare_model_import(ArgsSpec& args) {
   declare_opset(args);
   declare_dims(args);
   declare_inputs(args);
-  args.flag("external-data", "let the model read weights from other files in its directory");
+  args.flag("external-data",
+            "let the model read weights from any file in its directory, not FILE.data alone");
 }
 
 int run_model_import(Context& context, const Args& args) {

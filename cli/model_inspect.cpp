@@ -51,7 +51,8 @@ std::string cut_table(const Graph& g, const std::vector<Cut>& cuts, int64_t phot
 void declare_model_inspect(ArgsSpec& args) {
   args.positional("FILE", "the ONNX file or run directory");
   args.flag("photo-bytes", "mean size of a photo, to compare cuts with, e.g. 100K", "BYTES");
-  args.flag("external-data", "let the model read weights from other files in its directory");
+  args.flag("external-data",
+            "let the model read weights from any file in its directory, not FILE.data alone");
 }
 
 int run_model_inspect(Context& context, const Args& args) {

@@ -82,7 +82,8 @@ void declare_model_quantize(ArgsSpec& args) {
             "the classifier too: for a model that nobody will train further (default: f32 from "
             "there on)");
   declare_opset(args);
-  args.flag("external-data", "let the model read weights from other files in its directory");
+  args.flag("external-data",
+            "let the model read weights from any file in its directory, not FILE.data alone");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
   declare_computing(args);
   declare_seed(args);

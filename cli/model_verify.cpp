@@ -53,7 +53,8 @@ void declare_model_verify(ArgsSpec& args) {
   args.flag("rtol", "largest relative difference", "X", "1e-3");
   args.flag("atol", "largest absolute difference", "X", "1e-7");
   args.flag("interpreter", "run the double reference instead of a backend");
-  args.flag("external-data", "let the model read weights from other files in its directory");
+  args.flag("external-data",
+            "let the model read weights from any file in its directory, not FILE.data alone");
   declare_dims(args);
   declare_inputs(args);
   declare_precision_flags(args);

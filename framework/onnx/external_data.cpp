@@ -13,6 +13,7 @@
 #include "framework/core/descriptor.h"
 #include "framework/core/error.h"
 #include "framework/core/limits.h"
+#include "framework/core/text.h"
 
 namespace ndtrain {
 namespace {
@@ -53,18 +54,38 @@ void check_range(const std::string& location, int64_t size, int64_t offset, int6
 
 }  // namespace
 
-ExternalData::ExternalData(const std::string& directory)
-    : directory_(directory.empty() ? "." : directory),
-      directory_fd_(::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
-  if (directory_fd_ < 0) {
-    throw Error("external data: cannot open directory '", directory_, "': ", std::strerror(errno));
-  }
+bool is_named_after(std::string_view location, std::string_view model) {
+  if (!location.starts_with(model)) return false;
+  location.remove_prefix(model.size());
+  return location.starts_with('.') && location.ends_with(".data") &&
+         location.find('/') == std::string_view::npos;
 }
 
-ExternalData::~ExternalData() { ::close(directory_fd_); }
+ExternalData::ExternalData(const std::string& directory, std::string of)
+    : directory_(directory.empty() ? "." : directory), of_(std::move(of)) {}
+
+ExternalData::~ExternalData() {
+  if (directory_fd_ >= 0) ::close(directory_fd_);
+}
+
+int ExternalData::open(const std::string& location) const {
+  if (!of_.empty() && !is_named_after(location, of_)) {
+    throw Error("is stored outside the model, in '", printable(location, 80),
+                "': --external-data allows that, where the verb has it, and ndtrain model import "
+                "writes one file");
+  }
+  if (directory_fd_ < 0) {
+    directory_fd_ = ::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory_fd_ < 0) {
+      throw Error("external data: cannot open directory '", directory_,
+                  "': ", std::strerror(errno));
+    }
+  }
+  return open_beneath(directory_fd_, location);
+}
 
 int64_t ExternalData::check(const std::string& location, int64_t offset, int64_t length) const {
-  const Descriptor file(open_beneath(directory_fd_, location));
+  const Descriptor file(open(location));
   const int64_t size = regular_size(file.get(), location);
   check_range(location, size, offset, std::max<int64_t>(length, 0));
   return length < 0 ? size - offset : length;
@@ -72,7 +93,7 @@ int64_t ExternalData::check(const std::string& location, int64_t offset, int64_t
 
 void ExternalData::read(const std::string& location, int64_t offset,
                         std::span<std::byte> to) const {
-  const Descriptor file(open_beneath(directory_fd_, location));
+  const Descriptor file(open(location));
   check_range(location, regular_size(file.get(), location), offset,
               static_cast<int64_t>(to.size()));
   while (!to.empty()) {

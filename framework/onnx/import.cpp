@@ -1,6 +1,7 @@
 #include "framework/onnx/import.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "framework/core/limits.h"
@@ -69,10 +70,9 @@ Model import_parsed(OnnxModel parsed, const ImportOptions& options, const std::s
 }  // namespace
 
 Model import_model(std::string bytes, const ImportOptions& options, const std::string& directory) {
-  std::optional<ExternalData> external;
-  if (options.external_data) external.emplace(directory);
-  return import_parsed(parse_onnx(std::move(bytes), external ? &*external : nullptr), options,
-                       "cannot import the model");
+  const ExternalData external(directory);
+  return import_parsed(parse_onnx(std::move(bytes), options.external_data ? &external : nullptr),
+                       options, "cannot import the model");
 }
 
 Model import_model(Fs& fs, const std::string& path, const ImportOptions& options) try {
@@ -82,7 +82,10 @@ Model import_model(Fs& fs, const std::string& path, const ImportOptions& options
     throw Error("the file has ", info->size, " bytes, more than the ", limits::kModelFile,
                 " that protobuf allows; store its weights as external data");
   }
-  return import_model(fs.read(path, limits::kModelFile).or_throw(), options, parent_of(path));
+  const std::string name = std::filesystem::path(path).filename().string();
+  const ExternalData external(parent_of(path), options.external_data ? "" : name);
+  return import_parsed(parse_onnx(fs.read(path, limits::kModelFile).or_throw(), &external), options,
+                       "cannot import the model");
 } catch (const Error& e) {
   throw Error(path, ": ", e.what());
 }

@@ -12,7 +12,9 @@
 namespace ndtrain {
 
 struct ImportOptions {
-  bool external_data = false;  // whether weights may be read from other files beneath the model's
+  // Whether weights may be read from any file beneath the model's directory; those in files that
+  // are called after the model's, FILE.data, are read anyway (external_data.h).
+  bool external_data = false;
   // Extents of symbolic dimensions, by their name or as "input[axis]". The first dimension of an
   // input stays the batch unless it is named here; any other must be, but for what image_side says.
   // A name that no input has is refused.

@@ -76,7 +76,13 @@ std::set<std::string> captured(const OnnxNode& node);
 // outside is refused. Throws Error naming every unreadable tensor at once.
 OnnxModel parse_onnx(std::string bytes, const ExternalData* external);
 
+// Initialisers that are in another file, beside the model's: its name, and where each begins.
+struct ExternalWeights {
+  std::string location;
+  std::map<std::string, int64_t> offsets;
+};
+
 // The reverse; the same bytes for the same model. Throws Error beyond limits::kModelFile.
-std::string serialise_onnx(const OnnxModel& model);
+std::string serialise_onnx(const OnnxModel& model, const ExternalWeights& external = {});
 
 }  // namespace ndtrain

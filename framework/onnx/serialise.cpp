@@ -92,6 +92,20 @@ void write_value(const OnnxValue& v, onnx::ValueInfoProto& p) {
   }
 }
 
+void write_external(const Tensor& t, const std::string& name, const std::string& location,
+                    int64_t offset, onnx::TensorProto& p) {
+  describe_to_proto(t, name, p);
+  p.set_data_location(onnx::TensorProto::EXTERNAL);
+  const std::pair<const char*, std::string> entries[] = {{"location", location},
+                                                         {"offset", std::to_string(offset)},
+                                                         {"length", std::to_string(t.bytes())}};
+  for (const auto& [key, value] : entries) {
+    onnx::StringStringEntryProto& entry = *p.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+}
+
 [[noreturn]] void too_large(size_t bytes) {
   throw Error("the model takes ", bytes, " bytes as ONNX, more than the ", limits::kModelFile,
               " that protobuf allows; split it, or store its weights in half precision");
@@ -99,9 +113,11 @@ void write_value(const OnnxValue& v, onnx::ValueInfoProto& p) {
 
 }  // namespace
 
-std::string serialise_onnx(const OnnxModel& model) {
+std::string serialise_onnx(const OnnxModel& model, const ExternalWeights& external) {
   size_t weights = 0;
-  for (const auto& [name, t] : model.initialisers) weights += t.bytes();
+  for (const auto& [name, t] : model.initialisers) {
+    if (!external.offsets.contains(name)) weights += t.bytes();
+  }
   if (weights > static_cast<size_t>(limits::kModelFile)) too_large(weights);
 
   onnx::ModelProto m;
@@ -111,7 +127,14 @@ std::string serialise_onnx(const OnnxModel& model) {
   onnx::GraphProto& g = *m.mutable_graph();
   g.set_name("model");
   for (const OnnxNode& n : model.nodes) write_node(n, *g.add_node());
-  for (const auto& [name, t] : model.initialisers) tensor_to_proto(t, name, *g.add_initializer());
+  for (const auto& [name, t] : model.initialisers) {
+    const auto at = external.offsets.find(name);
+    if (at == external.offsets.end()) {
+      tensor_to_proto(t, name, *g.add_initializer());
+    } else {
+      write_external(t, name, external.location, at->second, *g.add_initializer());
+    }
+  }
   for (const OnnxValue& v : model.inputs) write_value(v, *g.add_input());
   for (const OnnxValue& v : model.outputs) write_value(v, *g.add_output());
   for (const auto& [key, value] : model.metadata) {

@@ -113,7 +113,9 @@ int64_t parse_number(const std::string& key, const std::string& text) {
 
 Tensor read_external(const TensorProto& p, TensorType type, const ExternalData* external) {
   if (external == nullptr) {
-    throw Error("is stored outside the model; allow that with external data on import");
+    throw Error(
+        "is stored outside the model, which is to be one file: ndtrain model import "
+        "writes that");
   }
   std::string location;
   int64_t offset = 0, length = -1;
@@ -188,10 +190,14 @@ Tensor tensor_from_proto(const TensorProto& p, const ExternalData* external) {
   return t;
 }
 
-void tensor_to_proto(const Tensor& t, const std::string& name, TensorProto& p) {
+void describe_to_proto(const Tensor& t, const std::string& name, TensorProto& p) {
   p.set_name(name);
   p.set_data_type(static_cast<int32_t>(dtype_to_onnx(t.type().dtype)));
   for (int64_t d : t.shape().dims()) p.add_dims(d);
+}
+
+void tensor_to_proto(const Tensor& t, const std::string& name, TensorProto& p) {
+  describe_to_proto(t, name, p);
   p.set_raw_data(t.data(), t.bytes());
 }
 

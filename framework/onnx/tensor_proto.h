@@ -22,5 +22,7 @@ std::string onnx_dtype_name(int64_t type);
 Tensor tensor_from_proto(const onnx::TensorProto& p, const ExternalData* external);
 
 void tensor_to_proto(const Tensor& t, const std::string& name, onnx::TensorProto& p);
+// All but its elements.
+void describe_to_proto(const Tensor& t, const std::string& name, onnx::TensorProto& p);
 
 }  // namespace ndtrain

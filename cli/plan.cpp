@@ -151,7 +151,7 @@ StoreCover take_from_tuner(Context& context, const Args& args, Profile& p) {
   refuse_as_a_job(job);
   if (args.has("model")) {
     const std::string path = load_model(context.fs(), args.text("model")).path;
-    const std::string model = context.fs().read(path, limits::kModelFile).or_throw();
+    const std::string model = read_as_one_file(context.fs(), path).or_throw();
     job["model"] = to_hex(sha256(model));
   }
   return stores_for_plan(context, TunerClient(args), job, p);

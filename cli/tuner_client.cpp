@@ -4,6 +4,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/limits.h"
+#include "framework/onnx/import.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -75,7 +76,7 @@ Json TunerClient::post(const std::string& path, const std::string& body) const {
 Json TunerClient::remove(const std::string& path) const { return json_of(client_.remove(path)); }
 
 std::string TunerClient::send_model(Fs& fs, const std::string& path) const {
-  const std::string bytes = fs.read(path, limits::kModelFile).or_throw();
+  const std::string bytes = read_as_one_file(fs, path).or_throw();
   const std::string digest = to_hex(sha256(bytes));
   const Result<HttpResponse> known = client_.get("/models/" + digest);
   if (known.ok() && known->status == 200) return digest;

@@ -67,6 +67,10 @@ Model import_parsed(OnnxModel parsed, const ImportOptions& options, const std::s
   return to;
 }
 
+std::string file_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
 }  // namespace
 
 Model import_model(std::string bytes, const ImportOptions& options, const std::string& directory) {
@@ -82,12 +86,20 @@ Model import_model(Fs& fs, const std::string& path, const ImportOptions& options
     throw Error("the file has ", info->size, " bytes, more than the ", limits::kModelFile,
                 " that protobuf allows; store its weights as external data");
   }
-  const std::string name = std::filesystem::path(path).filename().string();
-  const ExternalData external(parent_of(path), options.external_data ? "" : name);
+  const ExternalData external(parent_of(path), options.external_data ? "" : file_name(path));
   return import_parsed(parse_onnx(fs.read(path, limits::kModelFile).or_throw(), &external), options,
                        "cannot import the model");
 } catch (const Error& e) {
   throw Error(path, ": ", e.what());
+}
+
+Result<std::string> read_as_one_file(Fs& fs, const std::string& path) {
+  Result<std::string> bytes = fs.read(path, limits::kModelFile);
+  if (!bytes.ok()) return bytes;
+  Result<std::string> whole =
+      with_weights_inside(std::move(*bytes), ExternalData(parent_of(path), file_name(path)));
+  if (!whole.ok()) return Status(whole.status().code(), path + ": " + whole.status().message());
+  return whole;
 }
 
 }  // namespace ndtrain

@@ -33,6 +33,11 @@ struct ImportOptions {
 // equal shared. Throws Error naming every node, weight and input that cannot be taken, and why.
 Model import_model(Fs& fs, const std::string& path, const ImportOptions& options = {});
 
+// The bytes of the file, or of one that has the weights in it which are in files called after it.
+// The status of reading it; kCorrupt, kTooLarge where these cannot be had, or are too many for one
+// file.
+Result<std::string> read_as_one_file(Fs& fs, const std::string& path);
+
 // From memory, freed as soon as it is parsed. External data is looked for beneath `directory`.
 Model import_model(std::string bytes, const ImportOptions& options = {},
                    const std::string& directory = "");

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/core/status.h"
 #include "framework/graph/model.h"
 #include "framework/onnx/external_data.h"
 
@@ -75,6 +76,10 @@ std::set<std::string> captured(const OnnxNode& node);
 // Protobuf to OnnxModel, `bytes` freed on the way. `external` may be null: then a tensor stored
 // outside is refused. Throws Error naming every unreadable tensor at once.
 OnnxModel parse_onnx(std::string bytes, const ExternalData* external);
+
+// The file with those initialisers in it that are outside; as it is where none are, or where it is
+// none. kCorrupt, kTooLarge as read_as_one_file() has them.
+Result<std::string> with_weights_inside(std::string bytes, const ExternalData& external);
 
 // Initialisers that are in another file, beside the model's: its name, and where each begins.
 struct ExternalWeights {

@@ -298,4 +298,32 @@ OnnxModel parse_onnx(std::string bytes, const ExternalData* external) {
   return Parser(external).run(m);
 }
 
+Result<std::string> with_weights_inside(std::string bytes, const ExternalData& external) {
+  onnx::ModelProto m;
+  const bool parsed = static_cast<int64_t>(bytes.size()) <= limits::kModelFile &&
+                      m.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  if (!parsed) return bytes;  // who imports it says what is wrong
+  auto total = static_cast<int64_t>(bytes.size());
+  bool any = false;
+  for (onnx::TensorProto& t : *m.mutable_graph()->mutable_initializer()) {
+    if (t.data_location() != onnx::TensorProto::EXTERNAL) continue;
+    any = true;
+    try {
+      const Tensor read = tensor_from_proto(t, &external);
+      total += static_cast<int64_t>(read.bytes());
+      if (total > limits::kModelFile) {
+        return Status(Code::kTooLarge, "with its weights the model has more bytes than the " +
+                                           std::to_string(limits::kModelFile) +
+                                           " of one file, which is wanted here");
+      }
+      onnx::TensorProto inside;
+      tensor_to_proto(read, t.name(), inside);
+      t = std::move(inside);
+    } catch (const Error& e) {
+      return Status(Code::kCorrupt, "initialiser '" + t.name() + "': " + e.what());
+    }
+  }
+  return any ? m.SerializeAsString() : bytes;
+}
+
 }  // namespace ndtrain

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "framework/core/publish.h"
 #include "framework/onnx/export.h"
 #include "tests/onnx/model_proto.h"
 #include "tests/support/temporary_directory.h"
@@ -124,6 +125,24 @@ TEST_F(TwoFiles, HaveAModelOfMoreWeightsThanOneMay) {
   EXPECT_LT(real_fs().info(path_)->size, 1500);
   EXPECT_EQ(real_fs().info(directory_.at(weights_file()))->size, 8192 + 6000);
   EXPECT_EQ(content_id(import_model(real_fs(), path_)), content_id(given));
+}
+
+TEST_F(TwoFiles, AreOneWhereOneIsWanted) {
+  const Model given = model(3);
+  ASSERT_TRUE(save(given).ok());
+  const std::string one = read_as_one_file(real_fs(), path_).or_throw();
+  EXPECT_EQ(one, export_model(given));
+  ASSERT_TRUE(publish(real_fs(), directory_.at("one.onnx"), one).ok());
+  EXPECT_EQ(read_as_one_file(real_fs(), directory_.at("one.onnx")).or_throw(), one);
+  ASSERT_TRUE(publish(real_fs(), directory_.at("none.onnx"), "no model").ok());
+  EXPECT_EQ(read_as_one_file(real_fs(), directory_.at("none.onnx")).or_throw(), "no model");
+  EXPECT_EQ(read_as_one_file(real_fs(), directory_.at("absent.onnx")).status().code(),
+            Code::kNotFound);
+  std::filesystem::resize_file(directory_.at(weights_file()), 8192);
+  const Status cut = read_as_one_file(real_fs(), path_).status();
+  EXPECT_EQ(cut.code(), Code::kCorrupt);
+  EXPECT_THAT(cut.message(),
+              AllOf(HasSubstr("m.onnx: initialiser 'scale'"), HasSubstr("are wanted")));
 }
 
 TEST_F(TwoFiles, AreThoseOfTheLastModelAndOfNoOther) {

@@ -5,6 +5,7 @@
 
 #include "ndp/wire/digests.h"
 #include "tests/deltas/some_model.h"
+#include "tests/support/temporary_directory.h"
 #include "tests/tuner/service_fixture.h"
 
 namespace ndtrain::tuner {
@@ -172,6 +173,18 @@ TEST_F(ServiceModelsTest, APartOfAModelTakesNoMoreMemoryThanItHasBytes) {
   EXPECT_EQ(models_.read(model_, 7, 10).or_throw().bytes, part(0).bytes.substr(7, 10));
   for (const int64_t offset : {total, total + 1}) EXPECT_EQ(part(offset).bytes, "") << offset;
   EXPECT_FALSE(models_.read(model_, -1, kModelPart).ok());
+}
+
+// As PyTorch writes it, and we beyond 2 GiB.
+TEST(ModelStoreTest, AModelWhoseWeightsLieBesideItIsKeptAsOneFile) {
+  const support::TemporaryDirectory directory;
+  const Model given = some_model();
+  const std::string file = directory.at("m.onnx");
+  ASSERT_TRUE(export_model(real_fs(), file, given, {.most_in_one_file = 0}).ok());
+  ASSERT_EQ(real_fs().list(directory.path())->size(), 2U);
+  ModelStore models(real_fs(), directory.at("models"));
+  const Digest kept = models.add_file(file).or_throw();
+  EXPECT_EQ(content_id(models.load(kept).model), content_id(import_model(real_fs(), file)));
 }
 
 TEST_F(ServiceModelsTest, AStoreThatLeftIsNotAnswered) {

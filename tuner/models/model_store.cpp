@@ -4,6 +4,7 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
+#include "framework/onnx/import.h"
 
 namespace ndtrain::tuner {
 
@@ -29,7 +30,7 @@ Result<Digest> ModelStore::add(std::string_view bytes) {
 }
 
 Result<Digest> ModelStore::add_file(const std::string& file) {
-  const Result<std::string> bytes = fs_.read(file, limits::kModelFile);
+  const Result<std::string> bytes = read_as_one_file(fs_, file);
   if (!bytes.ok()) return bytes.status();
   return add(*bytes);
 }

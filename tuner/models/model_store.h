@@ -23,7 +23,7 @@ class ModelStore {
   std::string path(const Digest& model) const;
   // Durable on return. kTooLarge, kNoSpace, kIo.
   Result<Digest> add(std::string_view bytes);
-  Result<Digest> add_file(const std::string& path);
+  Result<Digest> add_file(const std::string& path);  // by read_as_one_file()
   // Both compare the bytes with the digest, since a disk may have changed them.
   Result<std::string> read_all(const Digest& model) const;  // kNotFound, kIo, kCorrupt
   ModelFile load(const Digest& model) const;                // throws Error

@@ -22,7 +22,8 @@ uint64_t version_of(const JobRecord& job) {
 
 void JobHistory::pump() {
   if (working_ || stopping_ || (!look_ && seen_ == ports_.records.saves())) return;
-  const std::vector<uint64_t> old = too_many(), bare = without_version();
+  const std::vector<uint64_t> old = too_many();
+  const std::vector<uint64_t> bare = look_ ? without_version() : std::vector<uint64_t>();
   std::vector<JobFiles> directories, runs;
   for (const uint64_t id : old) {
     log::info("job {} is removed: {} newer ones are kept", id, ports_.kept);

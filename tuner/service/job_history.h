@@ -41,7 +41,8 @@ class JobHistory {
   const Ports ports_;
   uint64_t seen_ = 0;            // the records' saves() when it looked
   std::set<uint64_t> stripped_;  // whose models were removed by this process
-  bool look_ = true, working_ = false, stopping_ = false;
+  bool look_ = true;             // for such models, too
+  bool working_ = false, stopping_ = false;
 };
 
 }  // namespace ndtrain::tuner

@@ -234,11 +234,11 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   ports_.records.at(job->id).result = json_text(result);
   if (!missing.text.empty()) message += (message.empty() ? "" : "; ") + missing.text;
   ++job->tasks;  // what is deleted while it discards is not left behind: see PhotoDeletions
-  end(job, JobState::kDone, message);
-  ports_.lanes.start(job->job_lane(), [this, job, files]() mutable -> Continuation {
+  const bool kept = end(job, JobState::kDone, message);
+  ports_.lanes.start(job->job_lane(), [this, job, files, kept]() mutable -> Continuation {
     try {
       job->work->discard([this] { return stopping_.load(); });
-      files.remove_rows();
+      if (kept) files.remove_rows();  // else the next Tuner goes on with the job
     } catch (const Error& e) {
       log::warn("job {}: {}", job->id, e.what());
     }
@@ -266,16 +266,18 @@ std::string JobRunner::publish(const ActivePtr& job, const JobOutcome& outcome, 
                      published.version);
 }
 
-void JobRunner::end(const ActivePtr& job, JobState state, const std::string& message) {
-  if (job->over) return;
+bool JobRunner::end(const ActivePtr& job, JobState state, const std::string& message) {
+  if (job->over) return false;
   JobRecord& record = ports_.records.at(job->id);
   record.state = state;
   record.message = message;
   record.ended = ports_.clock.unix_seconds();
-  if (const Status s = ports_.records.save(record); !s.ok()) {  // the next Tuner goes on with it
+  const Status s = ports_.records.save(record);
+  if (!s.ok()) {
     log::error("job {}: that it is {} cannot be kept: {}", job->id, name_of(state), s.message());
   }
   leave(job);
+  return s.ok();
 }
 
 void JobRunner::leave(uint64_t id) { leave(find(id)); }

@@ -94,7 +94,8 @@ class JobRunner final : JobControl {
   void forget_wrong_rows(const ActivePtr& job);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   std::string publish(const ActivePtr& job, const JobOutcome& outcome, Json& result);
-  void end(const ActivePtr& job, JobState state, const std::string& message);
+  // Whether that is durable; where it is not, the next Tuner goes on with the job.
+  bool end(const ActivePtr& job, JobState state, const std::string& message);
   void leave(const ActivePtr& job);
   void dismiss(const ActivePtr& job, bool done, const std::string& why);  // stores stop with it
   void put_down(const ActivePtr& job);  // it is over, its record unchanged

@@ -303,6 +303,9 @@ Result<std::string> with_weights_inside(std::string bytes, const ExternalData& e
   const bool parsed = static_cast<int64_t>(bytes.size()) <= limits::kModelFile &&
                       m.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
   if (!parsed) return bytes;  // who imports it says what is wrong
+  const Status too_large(Code::kTooLarge, "with its weights the model has more bytes than the " +
+                                              std::to_string(limits::kModelFile) +
+                                              " of one file, which is wanted here");
   auto total = static_cast<int64_t>(bytes.size());
   bool any = false;
   for (onnx::TensorProto& t : *m.mutable_graph()->mutable_initializer()) {
@@ -311,11 +314,7 @@ Result<std::string> with_weights_inside(std::string bytes, const ExternalData& e
     try {
       const Tensor read = tensor_from_proto(t, &external);
       total += static_cast<int64_t>(read.bytes());
-      if (total > limits::kModelFile) {
-        return Status(Code::kTooLarge, "with its weights the model has more bytes than the " +
-                                           std::to_string(limits::kModelFile) +
-                                           " of one file, which is wanted here");
-      }
+      if (total > limits::kModelFile) return too_large;
       onnx::TensorProto inside;
       tensor_to_proto(read, t.name(), inside);
       t = std::move(inside);
@@ -323,7 +322,9 @@ Result<std::string> with_weights_inside(std::string bytes, const ExternalData& e
       return Status(Code::kCorrupt, "initialiser '" + t.name() + "': " + e.what());
     }
   }
-  return any ? m.SerializeAsString() : bytes;
+  if (!any) return bytes;
+  if (static_cast<int64_t>(m.ByteSizeLong()) > limits::kModelFile) return too_large;
+  return m.SerializeAsString();
 }
 
 }  // namespace ndtrain

@@ -25,8 +25,9 @@ class JobHistoryTest : public ::testing::Test {
     const JobRecord job{.id = id, .spec = {}, .state = state, .message = "", .result = result};
     ASSERT_TRUE(records_.save(job).ok());
     records_.put(job);
-    for (const char* name : {"manifest.cbor", "log.txt", "run/model.onnx", "run/metrics.jsonl",
-                             "run/best.safetensors", "survey/spool/1"}) {
+    for (const char* name :
+         {"manifest.cbor", "log.txt", "run/model.onnx", "run/metrics.jsonl",
+          "run/model.onnx.0123456789abcdef.data", "run/best.safetensors", "survey/spool/1"}) {
       write(records_.files(id).directory() + "/" + name);
     }
   }
@@ -124,7 +125,8 @@ TEST_F(JobHistoryTest, TheJobOfAVersionStaysAndItsModelsGoWithIt) {
   more.version_removed();
   more.pump();
   lanes_.run();
-  for (const char* name : {"run/model.onnx", "run/best.safetensors"}) {
+  for (const char* name :
+       {"run/model.onnx", "run/model.onnx.0123456789abcdef.data", "run/best.safetensors"}) {
     EXPECT_FALSE(is_there(std::string("2/") + name)) << name;
     EXPECT_TRUE(is_there(std::string("4/") + name)) << name;
   }

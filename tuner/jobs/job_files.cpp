@@ -243,12 +243,17 @@ void JobFiles::remove_rows() {
 }
 
 Status JobFiles::remove_models() {
-  for (const char* name : {"run/model.onnx", "run/extractor.onnx", "run/head.onnx",
-                           "group_head.onnx", "run/last.safetensors", "run/best.safetensors"}) {
-    const Status s = fs_.remove(file(name));
-    if (!s.ok() && s.code() != Code::kNotFound) return s;
+  Status first = remove_all("group_head.onnx");
+  const std::string run = file("run");
+  const Result<std::vector<std::string>> names = fs_.list(run);
+  if (!names.ok()) return names.status().code() == Code::kNotFound ? first : names.status();
+  for (const std::string& name : *names) {
+    const bool of_model =
+        name.ends_with(".onnx") || name.ends_with(".data") || name.ends_with(".safetensors");
+    const Status s = of_model ? fs_.remove(join(run, name)) : Status();
+    if (first.ok()) first = s;
   }
-  return {};
+  return first;
 }
 
 Status JobFiles::remove() {

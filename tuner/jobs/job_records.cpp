@@ -29,7 +29,11 @@ JobRecords::JobRecords(Fs& fs, std::string directory) : fs_(fs), directory_(std:
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
     if (error != std::errc() || end != name.data() + name.size()) continue;
     Result<JobRecord> record = files(id).load();
-    if (record.status().code() == Code::kNotFound) continue;  // killed before it was accepted
+    if (record.status().code() == Code::kNotFound) {  // killed before it was accepted
+      static_cast<void>(
+          fs_.remove(files(id).directory()).ok());  // or removed, but for an empty one
+      continue;
+    }
     if (record.ok() && record->id != id) {
       record = Status(Code::kCorrupt,
                       files(id).directory() + ": is of job " + std::to_string(record->id));

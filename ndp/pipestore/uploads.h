@@ -74,7 +74,7 @@ class Uploads {
   // taken.
   std::shared_ptr<void> admit(int64_t bytes);
   bool within_quota(const std::string& client);
-  void count_unreadable() { ++unreadable_; }  // one that was refused unread; waits for nothing
+  void count_unreadable() { ++unreadable_; }  // one that is no photo; waits for nothing
   int64_t most_bytes() const { return config_.most_bytes; }
   const std::string& collection() const { return config_.collection; }
 

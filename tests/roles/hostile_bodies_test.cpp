@@ -62,6 +62,7 @@ std::vector<Body> hostile_bodies() {
   const std::string digits(30000, '9');
   return {
       {"60 MB of [", json, std::string(60'000, '['), 1000},
+      {"30 MB of [", json, std::string(30'000, '['), 1000},
       {"60 MB of [, of no type", "", std::string(60'000, '['), 1000},
       {"10,000 objects in each other", json, repeated("{\"a\":", 10'000)},
       {"60 MB of zeros by gzip", json + "Content-Encoding: gzip\r\n", gzip_of_zeros(60'000'000)},

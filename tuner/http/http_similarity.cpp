@@ -13,6 +13,7 @@
 #include "ndp/similarity/embedding_index.h"
 #include "tuner/http/http_answer.h"
 #include "tuner/http/http_named_photo.h"
+#include "tuner/http/http_uploads.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -289,7 +290,7 @@ std::vector<HttpServer::Route> similar_photo_routes(const WithService& with, con
        "/photos/like",
        see,
        [routes](const HttpRequest& r) { return routes->like_file(r); },
-       {.most = kMostAskedAbout, .form = true}}};
+       {.most = kMostAskedAbout, .form = true, .begin = begins_as_no_photo}}};
 }
 
 }  // namespace ndtrain::tuner

@@ -6,6 +6,7 @@
 
 #include "framework/core/text.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/photos/decode.h"
 #include "tuner/http/http_answer.h"
 
 namespace ndtrain::tuner {
@@ -92,6 +93,12 @@ HttpAdmission admit(const std::shared_ptr<Relays>& turns) {
 
 }  // namespace
 
+std::optional<HttpResponse> begins_as_no_photo(const HttpRequest& /*request*/,
+                                               std::string_view beginning) {
+  if (sniff(std::as_bytes(std::span(beginning))) != PhotoFormat::kUnknown) return std::nullopt;
+  return http_error(422, "the photo cannot be read: not a photo: unknown file content");
+}
+
 std::vector<HttpServer::Route> placing_routes(const WithService& with, const TrustOf& trust,
                                               const TicketFor& ticket) {
   const auto turns = std::make_shared<Relays>(kRelayedAtOnce);
@@ -121,9 +128,10 @@ std::vector<HttpServer::Route> placing_routes(const WithService& with, const Tru
            "/uploads",
            upload,
            relay,
-           {.most = kMostRelayed, .form = true, .admit = [turns](const HttpRequest&, int64_t) {
-              return admit(turns);
-            }}}};
+           {.most = kMostRelayed,
+            .form = true,
+            .admit = [turns](const HttpRequest&, int64_t) { return admit(turns); },
+            .begin = begins_as_no_photo}}};
 }
 
 }  // namespace ndtrain::tuner

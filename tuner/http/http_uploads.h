@@ -14,4 +14,8 @@ inline constexpr int kRelayedAtOnce = 8;
 std::vector<HttpServer::Route> placing_routes(const WithService& with, const TrustOf& trust,
                                               const TicketFor& ticket);
 
+// Why a body that begins so is no photo: HttpBody::begin of routes that take one.
+std::optional<HttpResponse> begins_as_no_photo(const HttpRequest& request,
+                                               std::string_view beginning);
+
 }  // namespace ndtrain::tuner

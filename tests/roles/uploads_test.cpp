@@ -126,9 +126,11 @@ TEST_F(RoleUploads, GoThroughTheTunerForWhoCannotReachAStore) {
   EXPECT_TRUE(shows(a, "ndtrain_photos_by_state{state=\"labelled\"} 2"));
   EXPECT_TRUE(shows(a, "ndtrain_photos_by_state{state=\"unlabelled\"} 0"));
   // What the store says of a photo that it does not take, it says.
-  EXPECT_EQ(relay("no photo").status, 422);
+  EXPECT_EQ(relay(photo(2).substr(0, 100)).status, 422);
   EXPECT_EQ(relay("").status, 400);
-  EXPECT_EQ(relay(std::string(100'001, 'x')).status, 413);
+  EXPECT_EQ(relay(photo(2).substr(0, 100) + std::string(100'000, 'x')).status, 413);
+  // What begins as no photo and what is too much for any store does not get to one.
+  EXPECT_EQ(relay("no photo").status, 422);
   EXPECT_EQ(relay(std::string(kMostRelayed + 1, 'x')).status, 413);
 }
 

@@ -30,31 +30,38 @@ Bits counted(const uint8_t* x, uint8_t flip) {
   return widened(*reinterpret_cast<const Bytes*>(x) ^ flip);
 }
 
-// Half to even: of numbers below 2^22, which rounded bytes are far from.
-float rounded(float v) {
-  constexpr float kWhole = 12582912;
-  const float held = v < -1e6F ? -1e6F : v > 1e6F ? 1e6F : v;
-  return held + kWhole - kWhole;
+// Numbers that are held within some so far below 2^22, half to even.
+Bits nearest(Vec v, float low, float high) {
+#if defined(__AVX512F__)
+  const __m512 held = _mm512_min_ps(_mm512_max_ps(v, _mm512_set1_ps(low)), _mm512_set1_ps(high));
+  return reinterpret_cast<Bits>(_mm512_cvtps_epi32(held));
+#else
+  const Vec lows = Vec{} + low, highs = Vec{} + high, whole = Vec{} + 12582912.0F;
+  Vec held = v > lows ? v : lows;
+  held = held < highs ? held : highs;
+  return __builtin_convertvector(held + whole - whole, Bits);
+#endif
 }
 
-Vec rounded(Vec v) {
-  const Vec most = Vec{} + 1e6F, whole = Vec{} + 12582912.0F;
-  Vec held = v < -most ? -most : v;
-  held = held > most ? most : held;
-  return held + whole - whole;
+int32_t nearest(float v, float low, float high) {
+  constexpr float kWhole = 12582912;
+  float held = v > low ? v : low;
+  held = held < high ? held : high;
+  return static_cast<int32_t>(held + kWhole - kWhole);
+}
+
+// Limits are whole numbers, so that they may be held before what is rounded.
+template <typename V>
+auto in_steps(V v, CountedBytes to) {
+  return nearest(v, static_cast<float>(-to.zero), static_cast<float>(255 - to.zero)) + to.zero;
 }
 
 void store(uint8_t* y, Vec v, CountedBytes to) {
-  const Bits most = Bits{} + 255;
-  Bits b = __builtin_convertvector(rounded(v), Bits) + to.zero;
-  b = b < 0 ? Bits{} : b;
-  b = b > most ? most : b;
-  *reinterpret_cast<Bytes*>(y) = narrowed(b) ^ to.flip;
+  *reinterpret_cast<Bytes*>(y) = narrowed(in_steps(v, to)) ^ to.flip;
 }
 
 void store(uint8_t* y, float v, CountedBytes to) {
-  const int32_t b = static_cast<int32_t>(rounded(v)) + to.zero;
-  *y = static_cast<uint8_t>(b < 0 ? 0 : b > 255 ? 255 : b) ^ to.flip;
+  *y = static_cast<uint8_t>(in_steps(v, to)) ^ to.flip;
 }
 
 // Channels of the window at one place of the output.
@@ -151,8 +158,55 @@ void scale_pixels(const uint8_t* x, CountedBytes from, const float* by, float fa
   }
 }
 
+// Of kVectors times a vector of channels, whose factors and offsets stay in registers.
+template <int kVectors>
+void shift(const uint8_t* x, CountedBytes from, const float* factor, const float* offset,
+           int64_t pixels, int64_t channels, uint8_t* y, int64_t y_pixel, CountedBytes to) {
+  Vec factors[kVectors], offsets[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    factors[v] = F32::load(reinterpret_cast<const char*>(factor + int64_t{v} * kBlock));
+    offsets[v] = F32::load(reinterpret_cast<const char*>(offset + int64_t{v} * kBlock));
+  }
+  for (int64_t p = 0; p < pixels; ++p, x += channels, y += y_pixel) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t at = int64_t{v} * kBlock;
+      const Vec n = __builtin_convertvector(counted(x + at, from.flip) - from.zero, Vec);
+      store(y + at, n * factors[v] + offsets[v], to);
+    }
+  }
+}
+
+void shift_one(const uint8_t* x, CountedBytes from, float factor, float offset, int64_t pixels,
+               int64_t channels, uint8_t* y, int64_t y_pixel, CountedBytes to) {
+  for (int64_t p = 0; p < pixels; ++p) {
+    const int32_t n = (x[p * channels] ^ from.flip) - from.zero;
+    store(y + p * y_pixel, static_cast<float>(n) * factor + offset, to);
+  }
+}
+
+void shift_pixels(const uint8_t* x, CountedBytes from, const float* factor, const float* offset,
+                  int64_t pixels, int64_t channels, uint8_t* y, int64_t y_pixel, CountedBytes to) {
+  if (channels < kBlock) {
+    for (int64_t c = 0; c < channels; ++c) {
+      shift_one(x + c, from, factor[c], offset[c], pixels, channels, y + c, y_pixel, to);
+    }
+    return;
+  }
+  constexpr int kMany = 2;
+  int64_t c = 0;
+  for (constexpr int64_t kTaken = int64_t{kMany} * kBlock; c + kTaken <= channels; c += kTaken) {
+    shift<kMany>(x + c, from, factor + c, offset + c, pixels, channels, y + c, y_pixel, to);
+  }
+  for (; c < channels; c += kBlock) {
+    const int64_t at = c + kBlock <= channels ? c : channels - kBlock;
+    shift<1>(x + at, from, factor + at, offset + at, pixels, channels, y + at, y_pixel, to);
+  }
+}
+
 }  // namespace
 
-ByteMapLoops byte_map_loops() { return {average_row, scale_pixels}; }
+ByteMapLoops byte_map_loops() { return {average_row, scale_pixels, shift_pixels}; }
 
 }  // namespace ndtrain::onednn::NDT_ISA

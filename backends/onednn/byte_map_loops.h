@@ -1,4 +1,4 @@
-// Averages and products of bytes whose channels lie together: the loops, one build for each
+// Averages, products and sums of bytes whose channels lie together: the loops, one build for each
 // instruction set.
 #pragma once
 
@@ -22,6 +22,11 @@ struct ByteMapLoops {
   // y[p][c] = (x[p][c] - zero) * by[c] * factor, rounded; `by` are integers. y is not x.
   void (*scale_pixels)(const uint8_t* x, CountedBytes from, const float* by, float factor,
                        int64_t pixels, int64_t channels, uint8_t* y, CountedBytes to);
+  // y[p][c] = (x[p][c] - zero) * factor[c] + offset[c], rounded; pixels of y are `y_pixel` bytes
+  // wide. y is not x.
+  void (*shift_pixels)(const uint8_t* x, CountedBytes from, const float* factor,
+                       const float* offset, int64_t pixels, int64_t channels, uint8_t* y,
+                       int64_t y_pixel, CountedBytes to);
 };
 
 namespace v2 {

@@ -1,6 +1,6 @@
-// FusedQLinearAveragePool and FusedQLinearMul by a factor for each map, channels-last: they keep
-// the layout that convolutions of bytes give. Sums of bytes are exact in 32 bits, so that a photo
-// has the same bytes in any batch.
+// FusedQLinearAveragePool, FusedQLinearMul by a factor for each map and FusedQLinearBatchNorm,
+// channels-last: they keep the layout that convolutions of bytes give. Sums of bytes are exact in
+// 32 bits, so that a photo has the same bytes in any batch.
 #include "backends/onednn/byte_map_loops.h"
 #include "backends/onednn/ops.h"
 #include "backends/onednn/pool_blocks.h"
@@ -22,15 +22,17 @@ CountedBytes counted_bytes(const Node& node, ndt_dtype t, int zero) {
   return t == NDT_I8 ? CountedBytes{0x80, point + 128} : CountedBytes{0, point};
 }
 
+void check_map(const ndt_tensor_type& t) {
+  if (t.rank != 4 || count(t) == 0) unsupported("it is not of images");
+  if (!lies(t, Layout::kLast) || has_gaps(t, Layout::kLast)) {
+    unsupported("it does not lie channels-last without gaps");
+  }
+}
+
 // Of images x and y.
 void check_maps(const Node& node) {
-  const ndt_tensor_type &x = node.in(0), &y = node.out();
-  if (x.rank != 4 || count(x) == 0 || count(y) == 0) unsupported("it is not of images");
-  for (const ndt_tensor_type* t : {&x, &y}) {
-    if (!lies(*t, Layout::kLast) || has_gaps(*t, Layout::kLast)) {
-      unsupported("it does not lie channels-last without gaps");
-    }
-  }
+  check_map(node.in(0));
+  check_map(node.out());
 }
 
 class BytePool final : public Kernel {
@@ -123,10 +125,63 @@ class ByteScale final : public Kernel {
   float factor_ = 1;
 };
 
+class ByteBatchNorm final : public Kernel {
+ public:
+  enum Port { kFactor, kOffset, kYZero, kMaps };
+
+  explicit ByteBatchNorm(const Node& node)
+      : to_(counted_bytes(node, node.out().dtype, kYZero)), loops_(loops()) {
+    check_map(node.out());
+    pixels_ = node.out().dims[0] * node.out().dims[2] * node.out().dims[3];
+    channels_ = node.out().dims[1];
+    for (int k = kMaps; k < node.inputs(); ++k) {
+      const ndt_tensor_type& x = node.in(k);
+      if (node.constant(k)) unsupported("maps ", k - kMaps, " are constant");
+      check_map(x);
+      if (!is_byte(x.dtype)) unsupported("it is not of bytes");
+      const CountedBytes as_stored = x.dtype == NDT_I8 ? CountedBytes{0x80, 128} : CountedBytes{};
+      maps_.push_back({as_stored, x.dims[1]});
+    }
+  }
+
+  void run(const void* const* in, void* const* out, void*) const override {
+    constexpr int64_t kTogether = 16;  // pixels: their maps stay in the first cache
+    const auto* factors = static_cast<const float*>(in[kFactor]);
+    const auto* offsets = static_cast<const float*>(in[kOffset]);
+    parallel_for((pixels_ + kTogether - 1) / kTogether, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) {
+        const int64_t first = b * kTogether, count = std::min(kTogether, pixels_ - first);
+        int64_t c = 0;
+        for (size_t k = 0; k < maps_.size(); c += maps_[k].channels, ++k) {
+          loops_.shift_pixels(
+              static_cast<const uint8_t*>(in[kMaps + k]) + first * maps_[k].channels, maps_[k].from,
+              factors + c, offsets + c, count, maps_[k].channels,
+              static_cast<uint8_t*>(out[0]) + first * channels_ + c, channels_, to_);
+        }
+      }
+    });
+  }
+
+ private:
+  struct Map {
+    CountedBytes from;  // its zero point is in the offsets
+    int64_t channels;
+  };
+
+  CountedBytes to_;
+  ByteMapLoops loops_;
+  std::vector<Map> maps_;
+  int64_t pixels_ = 0, channels_ = 0;
+};
+
+// Inputs `first` to `last` are the maps.
 template <typename K>
-void prefer_last(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
-  if (in[0].rank != 4) unsupported("it is not of images");
-  set_layout(in[0], Layout::kLast);
+void prefer_last(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out, int first = 0,
+                 int last = 0) {
+  for (int k = first; k <= last; ++k) {
+    if (in[k].rank != 4) unsupported("it is not of images");
+    set_layout(in[k], Layout::kLast);
+  }
   set_layout(out[0], Layout::kLast);
   const ndt_node wanted = node.with(in, out);
   K{Node(wanted)};
@@ -148,6 +203,14 @@ std::unique_ptr<Kernel> prepare_byte_scale(const ndt_device&, const Node& node) 
 
 void prefer_byte_scale(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   prefer_last<ByteScale>(node, in, out);
+}
+
+std::unique_ptr<Kernel> prepare_byte_batch_norm(const ndt_device&, const Node& node) {
+  return std::make_unique<ByteBatchNorm>(node);
+}
+
+void prefer_byte_batch_norm(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
+  prefer_last<ByteBatchNorm>(node, in, out, ByteBatchNorm::kMaps, node.inputs() - 1);
 }
 
 }  // namespace ndtrain::onednn

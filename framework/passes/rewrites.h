@@ -27,8 +27,8 @@ extern const Rewrite kAttentionOfRows, kAttention;
 extern const Rewrite kTrainedAttentionOfRows, kTrainedAttention;
 // A function of one number, or x * sigmoid(x), from bytes to bytes: one ByteTable.
 extern const Rewrite kByteTables;
-// An average of windows, or a product of maps and factors, from bytes to bytes:
-// FusedQLinearAveragePool, FusedQLinearMul.
+// An average of windows, a product of maps and factors, or a batch normalisation of joined maps,
+// from bytes to bytes: FusedQLinearAveragePool, FusedQLinearMul, FusedQLinearBatchNorm.
 extern const Rewrite kQuantizedMaps;
 // A product of rows of bytes with a constant matrix of bytes, all scales constant, its bias, its
 // activation and a QuantizeLinear: one FusedQLinearMatMul. Then, where it was refused, the matrix

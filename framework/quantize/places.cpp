@@ -149,14 +149,42 @@ class Placing {
     hold(m_.nodes[i].inputs[0]);
   }
 
-  // What is averaged or scaled by factors for others that compute on bytes, and comes in bytes, is
-  // held in them too. Called from the last node to the first.
+  // What is averaged, scaled by factors or normalised for others that compute on bytes, and comes
+  // in bytes, is held in them too. Called from the last node to the first.
   void map_of_bytes(const ModelNode& n) {
     if (n.outputs.size() != 1 || !places_.group_of.contains(n.outputs[0])) return;
+    for (const std::string& name : normalised_maps(n)) hold(name);
     if (is_average(n) && comes_in_bytes(n.inputs[0])) hold(n.inputs[0]);
     const int maps = scaled_maps(n);
     if (maps < 0 || !comes_in_bytes(n.inputs[0]) || !comes_in_bytes(n.inputs[1])) return;
     for (const std::string& name : n.inputs) hold(name);
+  }
+
+  // What a BatchNormalization makes `n`'s output of, alone or before a Relu: maps that come in
+  // bytes, each with a scale of its own also where they are joined. Empty: it is of others.
+  std::vector<std::string> normalised_maps(const ModelNode& n) const {
+    const ModelNode* bn = &n;
+    if (n.op == "Relu" && uses_.reads(n.inputs[0]) == 1) bn = producer(n.inputs[0]);
+    if (!bn || bn->op != "BatchNormalization" || bn->outputs.size() != 1) return {};
+    std::vector<std::string> parts = joined_parts(bn->inputs[0]);
+    const bool bytes =
+        std::ranges::all_of(parts, [&](const std::string& name) { return comes_in_bytes(name); });
+    return bytes ? std::move(parts) : std::vector<std::string>();
+  }
+
+  // What `name` is, where Concats join it by channels, in parts.
+  std::vector<std::string> joined_parts(const std::string& name) const {
+    const ModelNode* n = producer(name);
+    const Shape joined = shape(name);
+    if (!n || n->op != "Concat" || joined.rank() < 2 ||
+        joined.axis(n->attrs.i("axis"), "axis") != 1) {
+      return {name};
+    }
+    std::vector<std::string> all;
+    for (const std::string& part : n->inputs) {
+      std::ranges::move(joined_parts(part), std::back_inserter(all));
+    }
+    return all;
   }
 
   // Of images, over all of their planes or windows of them.
@@ -188,7 +216,7 @@ class Placing {
     const ModelNode* n = producer(name);
     if (!n || n->outputs.size() != 1) return false;
     const bool function = elementwise_operands(n->op) == 1 && is_of_one(*n);
-    if (function || is_average(*n)) return comes_in_bytes(n->inputs[0]);
+    if (function || is_average(*n) || n->op == "MaxPool") return comes_in_bytes(n->inputs[0]);
     if (const std::string x = swish_operand(*n); !x.empty()) return comes_in_bytes(x);
     return scaled_maps(*n) >= 0 && comes_in_bytes(n->inputs[0]) && comes_in_bytes(n->inputs[1]);
   }

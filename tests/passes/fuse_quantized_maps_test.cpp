@@ -22,6 +22,18 @@ class FuseQuantizedMaps : public ::testing::Test {
     return g.add1("DequantizeLinear", {q, number(DType::kF32, scale), number(DType::kU8, zero)});
   }
 
+  ValueId normal(ValueId v, int64_t channels) {
+    const auto numbers = [&](double from, double step) {
+      std::vector<double> all;
+      for (int64_t c = 0; c < channels; ++c) all.push_back(from + step * static_cast<double>(c));
+      return g.add_param("p" + std::to_string(numbers_++),
+                         Tensor::from_doubles({DType::kF32, {channels}}, all));
+    };
+    const ValueId scale = numbers(-0.7, 0.31), bias = numbers(0.4, -0.09),
+                  mean = numbers(0.1, 0.03), var = numbers(0.3, 0.11);
+    return g.add1("BatchNormalization", {v, scale, bias, mean, var});
+  }
+
   // As a device would have it that takes what `takes` says. Results stay within `step`.
   Graph fused(double step, const Accepts& takes = {}) {
     Graph r = fuse_for_device(optimize_for_inference(g), {}, takes).graph;
@@ -80,6 +92,32 @@ TEST_F(FuseQuantizedMaps, ADeviceWithoutThemHasThemInF32) {
   const Graph r = fused(1e-6, [](Needs, const Graph&, const Node&) { return false; });
   EXPECT_EQ(count_nodes(r, "GlobalAveragePool"), 1);
   EXPECT_EQ(count_nodes(r, "Mul"), 1);
+}
+
+TEST_F(FuseQuantizedMaps, BatchNormalisationOfJoinedMapsIsOfBytes) {
+  const ValueId a = qdq(x, 0.008, 128), b = qdq(g.add1("Neg", {x}), 0.006, 40);
+  const ValueId joined = g.add1("Concat", {a, b}, {{"axis", int64_t{-3}}});
+  g.mark_output(qdq(g.add1("Relu", {normal(joined, 8)}), 0.01));
+  g.mark_output(qdq(normal(a, 4), 0.01, 100));
+  const ValueId more = g.add1("Concat", {joined, a}, {{"axis", int64_t{1}}});
+  g.mark_output(qdq(normal(more, 12), 0.01, 100));
+  const Graph r = fused(0.01);
+  EXPECT_EQ(count_nodes(r, "FusedQLinearBatchNorm"), 3);
+  EXPECT_EQ(count_nodes(r, "Concat") + count_nodes(r, "Relu"), 0);
+  EXPECT_EQ(count_nodes(r, "DequantizeLinear"), 3) << "of the outputs alone";
+}
+
+TEST_F(FuseQuantizedMaps, BatchNormalisationStaysWherePartsAreF32OrAReluIsSeen) {
+  const ValueId a = qdq(x, 0.008, 128);
+  g.mark_output(qdq(g.add1("Relu", {normal(a, 4)}), 0.01, 100));  // 0 is not the lowest byte
+  const ValueId halves = g.add1("Concat", {a, x}, {{"axis", int64_t{1}}});
+  g.mark_output(qdq(normal(halves, 8), 0.01, 100));
+  const ValueId wide = g.add1("Concat", {a, a}, {{"axis", int64_t{3}}});
+  g.mark_output(qdq(normal(wide, 4), 0.01, 100));
+  const ValueId read = normal(a, 4);
+  g.mark_output(qdq(read, 0.01, 100));
+  g.mark_output(g.add1("Exp", {read}));
+  EXPECT_EQ(count_nodes(fused(0.01), "FusedQLinearBatchNorm"), 0);
 }
 
 TEST_F(FuseQuantizedMaps, WhatIsReadInF32OrMadeOfItStays) {

@@ -100,5 +100,53 @@ TEST(QuantizedPlaces, MapsThatComeInF32AreNotHeldForAnAverage) {
   EXPECT_FALSE(p.group_of.contains("factor"));
 }
 
+// x -> a -> pool; pool and b, made of pool, are joined and normalised for c, and averaged for d.
+Model dense_network(const char* average) {
+  Model m;
+  m.inputs = {{"x", DType::kF32, {kBatch, 3, 8, 8}}};
+  m.outputs = {"d"};
+  add_weight(m, "wa", {4, 3, 3, 3});
+  add_weight(m, "wb", {4, 4, 3, 3});
+  add_weight(m, "wc", {4, 8, 1, 1});
+  add_weight(m, "wd", {2, 4, 1, 1});
+  for (const char* name : {"scale", "bias", "mean", "var"}) add_weight(m, name, {8});
+  for (const char* name : {"scale_d", "bias_d", "mean_d", "var_d"}) add_weight(m, name, {4});
+  const Attrs same{{"pads", Ints{1, 1, 1, 1}}}, halves{{"kernel_shape", Ints{2, 2}}};
+  m.nodes = {{"Conv", {"x", "wa"}, {"ca"}, same},
+             {"Relu", {"ca"}, {"a"}, {}},
+             {"MaxPool", {"a"}, {"pool"}, halves},
+             {"Conv", {"pool", "wb"}, {"b"}, same},
+             {"Concat", {"pool", "b"}, {"joined"}, {{"axis", int64_t{1}}}},
+             {"BatchNormalization", {"joined", "scale", "bias", "mean", "var"}, {"normal"}, {}},
+             {"Relu", {"normal"}, {"r"}, {}},
+             {"Conv", {"r", "wc"}, {"c"}, {}},
+             {average, {"c"}, {"mean_of_c"}, halves},
+             {"BatchNormalization",
+              {"mean_of_c", "scale_d", "bias_d", "mean_d", "var_d"},
+              {"normal_d"},
+              {}},
+             {"Conv", {"normal_d", "wd"}, {"d"}, {}}};
+  return m;
+}
+
+TEST(QuantizedPlaces, NormalisedMapsAreHeldEachWithItsScale) {
+  const QuantizedPlaces p = quantized_places(dense_network("AveragePool"), {"d"}, {});
+  EXPECT_THAT(p.convolutions, ElementsAre(0, 3, 7, 10));
+  std::vector<std::string> values;
+  for (const auto& [name, group] : p.group_of) values.push_back(name);
+  EXPECT_THAT(values, ElementsAre("a", "b", "c", "d", "mean_of_c", "normal_d", "pool", "r", "x"));
+  EXPECT_EQ(p.group_of.at("a"), p.group_of.at("pool")) << "chosen of the same bytes";
+  EXPECT_NE(p.group_of.at("b"), p.group_of.at("pool")) << "each has a scale";
+  EXPECT_NE(p.group_of.at("c"), p.group_of.at("mean_of_c"));
+}
+
+TEST(QuantizedPlaces, WhatIsNormalisedOfF32IsNotHeld) {
+  const QuantizedPlaces p = quantized_places(dense_network("LpPool"), {"d"}, {"ca", "b"});
+  EXPECT_THAT(p.convolutions, ElementsAre(7, 10));
+  for (const char* name : {"joined", "pool", "mean_of_c"}) {
+    EXPECT_FALSE(p.group_of.contains(name)) << name;
+  }
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -1,5 +1,6 @@
-// FusedQLinearAveragePool and FusedQLinearMul on every build of the cpu plugin and on onednn: the
-// same bytes, those of the definition but for ties, for any batch and any threads.
+// FusedQLinearAveragePool, FusedQLinearMul and FusedQLinearBatchNorm on every build of the cpu
+// plugin and on onednn: the same bytes, those of the definition but for ties, for any batch and any
+// threads.
 #include <gtest/gtest.h>
 
 #include "framework/graph/graph.h"
@@ -13,7 +14,8 @@ struct MapCase {
   Ints x;  // of one image
   DType in = DType::kU8, out = DType::kU8;
   int x_zero = 0, y_zero = 0;
-  Attrs window = {};  // none: a product with a factor for each map
+  Attrs window = {};                 // none: a product with a factor for each map
+  std::vector<int64_t> joined = {};  // channels of maps that are normalised; x's come first
 };
 
 std::vector<MapCase> map_cases() {
@@ -31,12 +33,49 @@ std::vector<MapCase> map_cases() {
       {"Excited", {1, 240, 14, 13}, u, u, 11, 11},
       {"ExcitedOfNoVector", {1, 72, 14, 13}, i, u, 0, 100},
       {"ExcitedOfFewChannels", {1, 5, 14, 13}, u, i, 128, 0},
+      {"Normalised", {1, 64, 14, 13}, u, u, 0, 0, {}, {64}},
+      {"NormalisedAndJoined", {1, 64, 7, 7}, u, u, 0, 0, {}, {64, 32, 32, 48}},
+      {"NormalisedOfNoVector", {1, 72, 5, 3}, i, i, 0, -7, {}, {72, 5, 19}},
   };
+}
+
+// Maps of both kinds of bytes in turn.
+void add_joined(const MapCase& c, int64_t first, int64_t batch, const auto& add) {
+  std::vector<double> factors, offsets;
+  for (const int64_t channels : c.joined) {
+    for (int64_t of = 0; of < channels; ++of) {
+      factors.push_back(0.37 * std::sin(static_cast<double>(factors.size())) + 0.2);
+      offsets.push_back(90 * std::cos(static_cast<double>(3 * offsets.size())));
+    }
+  }
+  const auto all = static_cast<int64_t>(factors.size());
+  add(DType::kF32, {all}, factors, true);
+  add(DType::kF32, {all}, offsets, true);
+  add(c.out, {}, {static_cast<double>(c.y_zero)}, true);
+  DType t = c.in;
+  for (int k = 0; const int64_t channels : c.joined) {
+    const Shape x = Shape(c.x).with(0, batch).with(1, channels);
+    add(t, x, byte_stream(t, first, batch, x.count() / batch, ++k), false);
+    t = t == DType::kU8 ? DType::kI8 : DType::kU8;
+  }
+}
+
+const char* op_of(const MapCase& c) {
+  if (!c.joined.empty()) return "FusedQLinearBatchNorm";
+  return c.window.has("kernel_shape") ? "FusedQLinearAveragePool" : "FusedQLinearMul";
+}
+
+void complete(NodeRun& run) {
+  Graph g;  // which completes the attributes
+  std::vector<ValueId> in;
+  for (const TensorType& t : run.in) in.push_back(g.add_input("i" + std::to_string(in.size()), t));
+  run.out = {g.type(g.add1(run.op, std::move(in), run.attrs))};
+  run.attrs = g.nodes()[0].attrs;
 }
 
 NodeRun map_run(const MapCase& c, int64_t first, int64_t batch) {
   const bool pools = c.window.has("kernel_shape");
-  NodeRun run{.op = pools ? "FusedQLinearAveragePool" : "FusedQLinearMul", .attrs = c.window};
+  NodeRun run{.op = op_of(c), .attrs = c.window};
   const auto add = [&](DType t, const Shape& shape, const std::vector<double>& values,
                        bool constant = true) {
     run.in.push_back({t, shape});
@@ -44,6 +83,11 @@ NodeRun map_run(const MapCase& c, int64_t first, int64_t batch) {
     store(values.data(), values.size(), t, run.data.back().data());
     run.constant.push_back(constant);
   };
+  if (!c.joined.empty()) {
+    add_joined(c, first, batch, add);
+    complete(run);
+    return run;
+  }
   const Shape x = Shape(c.x).with(0, batch);
   add(c.in, x, byte_stream(c.in, first, batch, x.count() / batch, 1), false);
   add(DType::kF32, {}, {0.0213F});
@@ -56,11 +100,7 @@ NodeRun map_run(const MapCase& c, int64_t first, int64_t batch) {
   }
   add(DType::kF32, {}, {0.0117F});
   add(c.out, {}, {static_cast<double>(c.y_zero)});
-  Graph g;  // which completes the attributes
-  std::vector<ValueId> in;
-  for (const TensorType& t : run.in) in.push_back(g.add_input("i" + std::to_string(in.size()), t));
-  run.out = {g.type(g.add1(run.op, std::move(in), run.attrs))};
-  run.attrs = g.nodes()[0].attrs;
+  complete(run);
   return run;
 }
 

@@ -10,7 +10,7 @@
 namespace ndtrain {
 namespace {
 
-using Kind = TrainingOrder::Kind;
+using OrderKind = TrainingOrder::Kind;
 
 constexpr int kLeader = 0;
 constexpr size_t kHeader = sizeof(uint64_t) + 1;
@@ -47,7 +47,7 @@ class Follower {
     training_.on_shards([this](ShardRange own) {
       catch_up(training_, rows_, current_, own);
       // Rows have come; and where ranks regroup while they gather, rank 0 asks for it again.
-      const bool done = current_.kind == Kind::kRows || current_.kind == Kind::kGather;
+      const bool done = current_.kind == OrderKind::kRows || current_.kind == OrderKind::kGather;
       if (done) done_ = current_.number;
     });
   }
@@ -57,9 +57,9 @@ class Follower {
     try {
       while (next()) {
         const uint64_t number = current_.number;  // the next one may come while ranks regroup
-        if (current_.kind == Kind::kEnd || current_.kind == Kind::kPart) {
+        if (current_.kind == OrderKind::kEnd || current_.kind == OrderKind::kPart) {
           leave_together(training_);
-          return current_.kind == Kind::kEnd ? FollowEnd::kOver : FollowEnd::kParted;
+          return current_.kind == OrderKind::kEnd ? FollowEnd::kOver : FollowEnd::kParted;
         }
         carry_out();
         done_ = std::max(done_, number);
@@ -87,20 +87,20 @@ class Follower {
 
   void carry_out() {
     switch (current_.kind) {
-      case Kind::kRows:
+      case OrderKind::kRows:
         return take_rows();
-      case Kind::kTrain:
+      case OrderKind::kTrain:
         return train();
-      case Kind::kRestore:
+      case OrderKind::kRestore:
         return training_.restore(parse_checkpoint(current_.bytes).or_throw());
-      case Kind::kScaleRate:
+      case OrderKind::kScaleRate:
         return training_.scale_lr(parse_json(current_.bytes).get<double>());
-      case Kind::kResetOptimizer:
+      case OrderKind::kResetOptimizer:
         return training_.reset_optimizer();
-      case Kind::kGather:
+      case OrderKind::kGather:
         return training_.gather();
-      case Kind::kPart:
-      case Kind::kEnd:
+      case OrderKind::kPart:
+      case OrderKind::kEnd:
         return;
     }
   }
@@ -139,11 +139,11 @@ std::string TrainingOrder::text() const {
 }
 
 TrainingOrder TrainingOrder::parse(const std::string& text) {
-  const bool whole = text.size() >= kHeader &&
-                     static_cast<uint8_t>(text[kHeader - 1]) <= static_cast<uint8_t>(Kind::kEnd);
+  const bool whole = text.size() >= kHeader && static_cast<uint8_t>(text[kHeader - 1]) <=
+                                                   static_cast<uint8_t>(OrderKind::kEnd);
   if (!whole) throw Error("an order of rank 0 is damaged");
   return {.number = load_le<uint64_t>(reinterpret_cast<const std::byte*>(text.data())),
-          .kind = static_cast<Kind>(text[kHeader - 1]),
+          .kind = static_cast<OrderKind>(text[kHeader - 1]),
           .bytes = text.substr(kHeader)};
 }
 
@@ -155,11 +155,11 @@ LeadingTraining::LeadingTraining(std::unique_ptr<RankedTraining> training, Share
 LeadingTraining::~LeadingTraining() = default;
 
 // The others get it by regrouping, where one is lost meanwhile: false.
-bool LeadingTraining::order(Kind kind, std::string bytes) {
+bool LeadingTraining::order(OrderKind kind, std::string bytes) {
   current_ = {.number = current_.number + 1, .kind = kind, .bytes = std::move(bytes)};
   try {
     broadcast(training_->communicator(), kLeader, current_.text());
-    if (kind == Kind::kRows) share_rows(*training_, rows_, training_->own_shards());
+    if (kind == OrderKind::kRows) share_rows(*training_, rows_, training_->own_shards());
     return true;
   } catch (const RankLost& lost) {
     training_->regroup_after(lost);
@@ -167,44 +167,44 @@ bool LeadingTraining::order(Kind kind, std::string bytes) {
   }
 }
 
-void LeadingTraining::use_rows() { order(Kind::kRows); }
+void LeadingTraining::use_rows() { order(OrderKind::kRows); }
 
 bool LeadingTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
-  order(Kind::kTrain);
+  order(OrderKind::kTrain);
   return training_->train_epoch(data, result, on_step);
 }
 
 void LeadingTraining::restore(const Checkpoint& c) {
-  order(Kind::kRestore, checkpoint_bytes(c));
+  order(OrderKind::kRestore, checkpoint_bytes(c));
   training_->restore(c);
 }
 
 void LeadingTraining::scale_lr(double factor) {
-  order(Kind::kScaleRate, json_text(Json(factor)));
+  order(OrderKind::kScaleRate, json_text(Json(factor)));
   training_->scale_lr(factor);
 }
 
 void LeadingTraining::reset_optimizer() {
-  order(Kind::kResetOptimizer);
+  order(OrderKind::kResetOptimizer);
   training_->reset_optimizer();
 }
 
 RankedTraining& LeadingTraining::gathered() {
   while (!training_->gathered()) {
-    if (order(Kind::kGather)) training_->gather();
+    if (order(OrderKind::kGather)) training_->gather();
   }
   return *training_;
 }
 
-void LeadingTraining::leave_by(Kind kind) {
+void LeadingTraining::leave_by(OrderKind kind) {
   gathered();  // there is no asking later
   order(kind);
   leave_together(*training_);
 }
 
-void LeadingTraining::end() { leave_by(Kind::kEnd); }
+void LeadingTraining::end() { leave_by(OrderKind::kEnd); }
 
-void LeadingTraining::part() { leave_by(Kind::kPart); }
+void LeadingTraining::part() { leave_by(OrderKind::kPart); }
 
 FollowEnd follow(RankedTraining& training, SharedRows& rows, const std::function<bool()>& stop) {
   return Follower(training, rows, stop).run();

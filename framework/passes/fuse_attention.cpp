@@ -117,7 +117,7 @@ std::optional<Match> attention(const Matcher& m, const Bound& b, bool rows_first
 template <bool kRowsBeforeHeads, bool kTrained>
 std::vector<Match> find_attention(const Matcher& m) {
   const P keys = either({P("Transpose", {"upright"}, "keys"), "keys"});
-  const P scores = scaled(P("MatMul", {scaled("q"), keys}));
+  const P scores = scaled(P("MatMul", {scaled("q"), scaled(keys)}));
   const P weights(is_softmax_of_rows, {either({P("Add", {scores, "mask"}), scores})});
   const P y("MatMul", {weights, "v"}, "y");
   const P bytes("QuantizeLinear", {y, "step", "zero"}, "bytes");

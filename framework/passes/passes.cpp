@@ -31,7 +31,7 @@ Graph optimize_for_inference(const Graph& g) {
     plain = remove_dead_nodes(rewrite(rewrite(plain, kConvolutions).graph, kQuantized).graph);
   }
   const Graph folded = rewrite(fold_constants(plain, matrices_of_bytes(plain)), kFunctions).graph;
-  return remove_dead_nodes(rewrite(fold_batch_norm(folded), kConvolutions).graph);
+  return merge_moves(remove_dead_nodes(rewrite(fold_batch_norm(folded), kConvolutions).graph));
 }
 
 namespace {
@@ -96,13 +96,17 @@ Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const A
   return {std::move(live.graph), translated(result.now, live.now)};
 }
 
-Graph fuse_trained_attention(const Graph& g, const Accepts& accepts) {
+Graph fuse_trained_attention(const Graph& g, std::span<const ValueId> trainable,
+                             const Accepts& accepts) {
   const Accepts with_gradient = [&](Needs needs, const Graph& with, const Node& n) {
     return accepts(needs, with, n) && takes_gradient(needs, with, n, accepts);
   };
   Graph result = g;
+  std::vector<ValueId> kept(trainable.begin(), trainable.end());
   for (const Rewrite& how : {kTrainedAttentionOfRows, kTrainedAttention}) {
-    result = rewrite(result, how, {}, with_gradient).graph;
+    Rewritten next = rewrite(result, how, kept, with_gradient);
+    kept = translated(kept, next.now);
+    result = std::move(next.graph);
   }
   return remove_dead_nodes(result);
 }

@@ -18,6 +18,11 @@ Graph fold_constants(const Graph& g, std::span<const ValueId> but = {});
 // Conv then BatchNormalization (inference) with frozen weights: one Conv with scaled weights.
 Graph fold_batch_norm(const Graph& g);
 
+// Reshapes and Transposes in a row become one of each, Gathers of one index of a packed axis a Split;
+// rows that attention wants with images second keep them first. `g` as it is where that moves no
+// fewer elements.
+Graph merge_moves(const Graph& g);
+
 // All of the above and the rewrites that every backend computes, in their order: what an extractor
 // or an inference plan is made from.
 Graph optimize_for_inference(const Graph& g);
@@ -27,8 +32,9 @@ Graph optimize_for_inference(const Graph& g);
 Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable);
 
 // Attention as one node whose gradient needs no scores, before a loss is differentiated: where
-// `accepts` takes both.
-Graph fuse_trained_attention(const Graph& g, const Accepts& accepts);
+// `accepts` takes both. No number that is `trainable` becomes an attribute.
+Graph fuse_trained_attention(const Graph& g, std::span<const ValueId> trainable,
+                             const Accepts& accepts);
 
 // The rewrites that a device may refuse, in their order. `keep` as in rewrite().
 Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts);

@@ -57,6 +57,14 @@ ValueId last_value_of(const Graph& g, const std::string& name) {
   throw Error("--freeze ", name, ": no value or layer has that name; the last ones are ", some);
 }
 
+// PyTorch's exporter calls a number that no parameter is val_N, and gives some of them a dim.
+bool is_of_a_formula(const Value& v) {
+  constexpr std::string_view kValue = "val_";
+  if (v.type.shape.rank() == 0) return true;
+  return v.type.shape.count() == 1 && v.name.starts_with(kValue) &&
+         v.name.find_first_not_of("0123456789", kValue.size()) == std::string::npos;
+}
+
 bool is_number(const std::string& s, int64_t& n) {
   const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), n);
   return error == std::errc() && end == s.data() + s.size() && n >= 0;
@@ -82,7 +90,8 @@ std::vector<std::string> trainable_parameters(const Model& m, const std::string&
   }
   std::vector<std::string> names;
   for (ValueId v : g.params()) {
-    if (!frozen.contains(v) && g.shape(v).rank() > 0) names.push_back(g.value(v).name);
+    const Value& value = g.value(v);
+    if (!frozen.contains(v) && !is_of_a_formula(value)) names.push_back(value.name);
   }
   if (names.empty()) throw Error("--freeze ", freeze, ": nothing is left to train");
   return names;

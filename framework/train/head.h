@@ -41,8 +41,9 @@ Model with_linear_head(const Model& m, int64_t classes, uint64_t seed);
 //   "12"    the first 12 Conv, Gemm and MatMul are frozen
 //   NAME    the value NAME, or the last value computed with parameters NAME.*, and all it depends
 //   on
-// Running statistics of batch normalisation are never in the list, nor are scalars: exporters write
-// the numbers of a formula so (a Clip's bounds, an epsilon). Throws Error when nothing is left to
+// Running statistics of batch normalisation are never in the list, nor are scalars, nor a single
+// number that is called val_N: exporters write the numbers of a formula so (a Clip's bounds, an
+// epsilon; PyTorch's the scale of an attention). Throws Error when nothing is left to
 // train or there is no NAME (with the last names there are).
 std::vector<std::string> trainable_parameters(const Model& m, const std::string& freeze);
 

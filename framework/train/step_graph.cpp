@@ -97,7 +97,10 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
     inference =
         lower_floats(inference, compute, inference.outputs(), params_named(inference, trainable));
   }
-  if (accepts) inference = fuse_trained_attention(inference, accepts);
+  inference = merge_moves(inference);
+  if (accepts) {
+    inference = fuse_trained_attention(inference, params_named(inference, trainable), accepts);
+  }
   TrainingGraph training = to_training(inference, params_named(inference, trainable));
   StepGraph s;
   Graph& g = training.graph;

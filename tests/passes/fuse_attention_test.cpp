@@ -145,7 +145,7 @@ Accepts takes_all_but(std::string_view op) {
 TEST_F(FuseAttention, TrainedItGivesTheSumsThatItsGradientNeeds) {
   g.mark_output(by_rows());
   g.mark_output(matmul(softmax(matmul(q, keys)), v));
-  const Graph r = fuse_trained_attention(g, takes_all_but(""));
+  const Graph r = fuse_trained_attention(g, {}, takes_all_but(""));
   ASSERT_EQ(count_nodes(r, "FusedAttention"), 2);
   for (const Node& n : r.nodes()) {
     EXPECT_EQ(n.outputs.size(), n.op == "FusedAttention" ? 2U : 1U);
@@ -156,7 +156,7 @@ TEST_F(FuseAttention, TrainedItGivesTheSumsThatItsGradientNeeds) {
 
 TEST_F(FuseAttention, WithoutAKernelOfItsGradientItIsNotTrained) {
   g.mark_output(by_rows());
-  const Graph r = fuse_trained_attention(g, takes_all_but("FusedAttentionGrad"));
+  const Graph r = fuse_trained_attention(g, {}, takes_all_but("FusedAttentionGrad"));
   EXPECT_EQ(count_nodes(r, "FusedAttention"), 0);
 }
 
@@ -164,8 +164,26 @@ TEST_F(FuseAttention, AMaskThatIsLearnedIsTrainedApart) {
   const ValueId bias =
       g.add_param("bias", testing::random_tensor({DType::kF32, {3, 5, 7}}, 1, "bias"));
   g.mark_output(matmul(softmax(g.add1("Add", {matmul(q, keys), bias})), v));
-  EXPECT_EQ(count_nodes(fuse_trained_attention(g, takes_all_but("")), "FusedAttention"), 0);
+  EXPECT_EQ(count_nodes(fuse_trained_attention(g, {}, takes_all_but("")), "FusedAttention"), 0);
   EXPECT_EQ(attentions(), 1);
+}
+
+TEST_F(FuseAttention, AScaleThatIsLearnedStaysANodeOfItsOwn) {
+  const ValueId by = g.add_param("by", Tensor::of<float>(DType::kF32, {1}, {0.5F}));
+  g.mark_output(matmul(softmax(matmul(g.add1("Mul", {q, by}), keys)), v));
+  const ValueId learned[] = {by};
+  const Graph r = fuse_trained_attention(g, learned, takes_all_but(""));
+  EXPECT_EQ(count_nodes(r, "Mul"), 1);
+  EXPECT_EQ(count_nodes(r, "FusedAttention"), 1);
+  EXPECT_EQ(count_nodes(fuse_trained_attention(g, {}, takes_all_but("")), "Mul"), 0);
+}
+
+TEST_F(FuseAttention, KeysAreScaledTooWherePyTorchScalesBoth) {
+  const ValueId half = number(0.5F);
+  g.mark_output(matmul(softmax(matmul(g.add1("Mul", {q, half}), g.add1("Mul", {keys, half}))), v));
+  const Graph r = fused();
+  ASSERT_EQ(count_nodes(r, "FusedAttention"), 1);
+  EXPECT_EQ(count_nodes(r, "Mul"), 0);
 }
 
 TEST_F(FuseAttention, ScoresThatSomebodyElseReadsKeepTheirNodes) {

@@ -186,6 +186,19 @@ TEST(Freeze, NumbersOfAFormulaAreNotTrained) {
   EXPECT_TRUE(feature_names(convolution_head(), all).empty());
 }
 
+TEST(Freeze, ASingleNumberIsTrainedButForOneThatPyTorchsExporterNames) {
+  Model m = convolution_head();
+  for (const char* name : {"val_82", "alpha", "val_head"}) {
+    m.initialisers[name] = Tensor::of<float>(DType::kF32, {1}, {0.5F});
+    m.nodes.push_back({"Mul", {m.outputs[0], name}, {std::string("times_") + name}, {}});
+    m.outputs = {std::string("times_") + name};
+  }
+  const Names all = trainable_parameters(m, "none");
+  EXPECT_THAT(all, ::testing::Contains("alpha"));
+  EXPECT_THAT(all, ::testing::Contains("val_head"));
+  EXPECT_THAT(all, ::testing::Not(::testing::Contains("val_82")));
+}
+
 TEST(Freeze, ANameIsAValueOrALayer) {
   const Model m = convolution_head();
   const Names rest = {"features.1.weight", "classifier.1.weight", "classifier.1.bias"};

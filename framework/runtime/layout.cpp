@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "framework/runtime/abi_node.h"
 #include "framework/runtime/flat_map.h"
@@ -45,6 +46,8 @@ ndt_tensor_type row_major(const ndt_tensor_type& t) {
   return plain;
 }
 
+const Ints kChannelsLast = {0, 2, 3, 1}, kChannelsFirst = {0, 3, 1, 2};
+
 class LayoutPass {
  public:
   LayoutPass(const Graph& g, const Device& device, const std::set<ValueId>& bound)
@@ -78,6 +81,7 @@ class LayoutPass {
   bool is_constant(ValueId v) const { return g_.value(v).data.defined() && !bound_.contains(v); }
 
   void assign_layouts(const Node& n) {
+    if (turn_channels(n)) return;
     std::vector<ndt_tensor_type> in(n.inputs.size()), out;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k] != kNone) in[k] = type(n.inputs[k]);
@@ -93,6 +97,48 @@ class LayoutPass {
       copy_.replace(n.outputs[k], outputs[k]);
       type(n.outputs[k]) = laid_[outputs[k]] = out[k];
     }
+  }
+
+  // A Transpose that only says otherwise in which order the dims of images are that lie
+  // channels-last, or are to, is a view.
+  bool turn_channels(const Node& n) {
+    if (n.op != "Transpose" || is_constant(n.inputs[0])) return false;
+    const Ints& perm = n.attrs.ints("perm");
+    const bool last = perm == kChannelsLast;
+    if (!last && perm != kChannelsFirst) return false;
+    if (is_row_major(type(n.inputs[0])) == last) return false;
+    ndt_tensor_type in = row_major(type(n.inputs[0])), out = row_major(type(n.outputs[0]));
+    for (size_t d = 0; d < perm.size(); ++d) {
+      if (last) in.strides[perm[d]] = out.strides[d];
+      if (!last) out.strides[d] = in.strides[perm[d]];
+    }
+    if (!last && !is_wanted(n.outputs[0], out)) return false;
+    const ValueId x = as(n.inputs[0], in);
+    const ValueId shape = copy_.graph().add_constant("", g_.shape(n.outputs[0]).dims());
+    const ValueId y = copy_.graph().add1("Reshape", {x, shape});
+    copy_.graph().rename(y, g_.value(n.outputs[0]).name);
+    copy_.replace(n.outputs[0], y);
+    type(n.outputs[0]) = laid_[y] = out;
+    return true;
+  }
+
+  // Whether one of those that read `v` would not take it row-major if it lay so.
+  bool is_wanted(ValueId v, const ndt_tensor_type& t) {
+    const ndt_tensor_type now = std::exchange(type(v), t);
+    bool wanted = false;
+    for (const Node& n : g_.nodes()) {
+      for (size_t k = 0; k < n.inputs.size() && !wanted; ++k) {
+        if (n.inputs[k] != v || is_view(n)) continue;
+        std::vector<ndt_tensor_type> in(n.inputs.size()), out;
+        for (size_t i = 0; i < in.size(); ++i) {
+          if (n.inputs[i] != kNone) in[i] = type(n.inputs[i]);
+        }
+        for (const ValueId y : n.outputs) out.push_back(type(y));
+        wanted = prefers(n, in, out) && !is_row_major(in[k]);
+      }
+    }
+    type(v) = now;
+    return wanted;
   }
 
   // The layouts in which the backend would rather have the node; false: row-major.

@@ -2,7 +2,8 @@
 // otherwise (channels in blocks, channels last). The pass asks the backend about every node in
 // order and puts a Reorder wherever a value lies otherwise than its reader wants it, once for each
 // value and layout. Where both describe the same bytes (blocks of channels under one pixel), the
-// Reorder is a view: its reader sees the description that it asked for. Inputs, outputs and
+// Reorder is a view: its reader sees the description that it asked for; so is a Transpose that
+// brings channels behind the pixels of images that lie channels-last, or back. Inputs, outputs and
 // constants of a graph stay row-major.
 #pragma once
 

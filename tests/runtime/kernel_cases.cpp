@@ -63,8 +63,9 @@ NodeRun node_of(const ExampleGraph& e) {
 void freeze(NodeRun& node) {
   for (size_t i = 1; i < node.in.size(); ++i) {
     if (node.in[i].dtype == DType::kNone) continue;
-    const bool value =
-        node.op == "Concat" || node.op == "Mul" || node.in[i].shape == node.out[0].shape;
+    const bool of_images = node.in[i].shape.rank() == node.out[0].shape.rank();
+    const bool value = node.op == "Concat" || (node.op == "Mul" && of_images) ||
+                       node.in[i].shape == node.out[0].shape;
     node.constant[i] = node.in[i].shape.rank() < 2 || !value;
   }
 }

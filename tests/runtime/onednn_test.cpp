@@ -74,11 +74,27 @@ std::vector<Batched> onednn_cases() {
                    {{"epsilon", 3.0}}});
   cases.push_back({"MulByPixels", "Mul", {{1, 32, 6, 6}, {1, 32, 1, 1}}, {}, {1}});
   cases.push_back({"PixelsByMaps", "Mul", {{1, 20, 1, 1}, {1, 20, 9, 5}}, {}, {1}});
+  cases.push_back({"MulByChannels", "Mul", {{1, 40, 9, 5}, {40, 1, 1}}});
+  cases.push_back({"AddToChannels", "Add", {{1, 20, 9, 5}, {1, 20, 1, 1}}});
   for (const char* op : {"Relu", "HardSwish", "Sigmoid", "Tanh", "Gelu"}) {
     cases.push_back({op, op, {{1, 20, 9, 5}}});
   }
   cases.push_back({"MatMulImages", "MatMul", {{1, 197, 96}, {96, 80}}});
   cases.push_back({"MatMulHeads", "MatMul", {{1, 12, 37, 64}, {1, 12, 64, 37}}, {}, {1}});
+  const Shape heads = {1, 3, 37, 64};
+  const Attrs by_heads{{"scale", 0.3}, {"heads_axis", int64_t{1}}, {"packed", int64_t{0}}},
+      by_rows{{"scale", -0.2}, {"heads_axis", int64_t{2}}, {"packed", int64_t{1}}};
+  cases.push_back({"AttentionMaskedByKeys",
+                   "FusedAttention",
+                   {heads, {1, 3, 50, 64}, {1, 3, 50, 24}, {3, 37, 50}},
+                   by_heads,
+                   {1, 2}});
+  cases.push_back({"AttentionMaskedByQueries",
+                   "FusedAttention",
+                   {heads, {1, 3, 50, 64}, {1, 3, 50, 24}, {37, 1}},
+                   by_heads,
+                   {1, 2}});
+  cases.push_back({"AttentionOfRows", "FusedAttention", {{1, 49, 9, 32}}, by_rows});
   cases.push_back({"MatMulColumns", "MatMul", {{1, 512}, {512, 1000}}});
   cases.push_back({"SoftmaxOfHeads", "Softmax", {{1, 3, 37, 37}}, {{"axis", -1}}});
   cases.push_back({"MatMulGelu",
@@ -227,12 +243,17 @@ TEST(Onednn, TakesTheLayersItIsFor) {
   const std::set<std::string> others = {"MaxPoolPadded", "DepthwiseStrided"};
   const std::set<std::string> of_products = {"Gemm", "MatMul", "FusedMatMul"};
   if (!onednn()) return;
+  const bool native = std::string(onednn()->abi().numerics).find("bf16") != std::string::npos;
   for (const Batched& c : onednn_cases()) {
     if (others.count(c.name) != 0) continue;
+    if (std::string(c.op) == "FusedAttention") {
+      EXPECT_FALSE(taken(c, DType::kF32)) << c.name;
+      EXPECT_EQ(taken(c, DType::kBF16), native) << c.name;
+      continue;
+    }
     const bool product = of_products.contains(c.op);
     EXPECT_EQ(taken(c, DType::kF32), channel_block() == 16 || !product) << c.name;
     const bool moves = std::string(c.op) == "Concat";
-    const bool native = std::string(onednn()->abi().numerics).find("bf16") != std::string::npos;
     if (product && !native) continue;
     EXPECT_EQ(taken(c, DType::kBF16), channel_block() == 16 || moves) << c.name;
   }

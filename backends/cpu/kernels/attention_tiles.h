@@ -9,37 +9,18 @@
 
 #include "backends/cpu/gemm/packed_gemm.h"
 #include "backends/cpu/kernels/kernel.h"
+#include "backends/plugin/attention_dims.h"
 
 namespace ndtrain::cpu {
 
-// Rows of one head in a tensor: the first, and how far apart they are, in numbers.
-struct HeadRows {
-  int64_t first, step;
-};
-
-struct AttentionShape {
-  int64_t images, heads, queries, keys, depth, width;
-  bool rows_first;  // of the dims of a tensor, heads behind them
-  bool packed;      // queries, keys and values are input `q`, heads behind heads
-  float scale;
-
-  AttentionShape(const Node& node, int q);  // its inputs from `q` on are queries, keys, values
-  int64_t all_heads() const { return images * heads; }
+struct AttentionShape : AttentionDims {
+  using AttentionDims::AttentionDims;
   int64_t panels() const { return (queries + kTileCols - 1) / kTileCols; }
   int64_t queries_of(int64_t panel) const {
     return std::min<int64_t>(kTileCols, queries - panel * kTileCols);
   }
   // Lanes of a panel that are computed: whole vectors.
   int64_t lanes_of(int64_t panel) const { return queries_of(panel) <= kLanes ? kLanes : kTileCols; }
-  HeadRows query_rows(int64_t head) const { return rows_of(head, queries, depth, 0); }
-  HeadRows key_rows(int64_t head) const { return rows_of(head, keys, depth, 1); }
-  HeadRows value_rows(int64_t head) const { return rows_of(head, keys, width, 2); }
-  HeadRows result_rows(int64_t head) const { return rows_of(head, queries, width, -1); }
-  // Which port is that of keys (1) or values (2), of ports from `q` on.
-  int port(int q, int part) const { return packed ? q : q + part; }
-
- private:
-  HeadRows rows_of(int64_t head, int64_t rows, int64_t n, int part) const;
 };
 
 // Keys are taken in blocks, by their number alone.
@@ -55,20 +36,20 @@ class KeyBlocks {
   int64_t keys_, count_;
 };
 
-// What is added to the scores, broadcast to [images, heads, queries, keys].
+// What is added to the scores.
 class AttentionMask {
  public:
-  AttentionMask(const Node& node, int input, const AttentionShape& shape);
-  bool present() const { return present_; }
+  AttentionMask(const Node& node, int input, const AttentionShape& shape)
+      : steps_(node, input, shape), shape_(shape) {}
+  bool present() const { return steps_.present; }
   // Adds to scores [keys from `key` on][kTileCols] of the panel's queries.
   template <typename T>
   void add(const T* mask, int64_t head, int64_t panel, int64_t key, int64_t keys,
            float* scores) const;
 
  private:
-  int64_t steps_[4] = {};  // per image, head, query and key; 0 where it broadcasts
-  int64_t heads_, queries_;
-  bool present_ = false;
+  MaskSteps steps_;
+  AttentionShape shape_;
 };
 
 // Sizes of parts of a workspace, each of whole cache lines.

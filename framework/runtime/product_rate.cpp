@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "framework/runtime/device_support.h"
 #include "framework/runtime/executor.h"
 
 namespace ndtrain {
@@ -62,6 +63,16 @@ double product_rate(const Device& device, DType in) {
   } catch (const Error&) {  // no such kernel
     return 0;
   }
+}
+
+std::string why_bytes_gain_nothing(const Device& device) {
+  const std::string who = "the " + device.backend().name() + " backend ";
+  if (!device.fallback()) return who + "has no faster arithmetic for bytes";
+  const Graph g = product(DType::kU8, 1);
+  if (has_layout_for(device, g, g.nodes()[0])) return "";
+  std::string why = why_no_kernel(device, g, g.nodes()[0]);
+  if (const size_t ports = why.rfind("): "); ports != why.npos) why = why.substr(ports + 3);
+  return who + "has no products of bytes here: " + why;
 }
 
 }  // namespace ndtrain

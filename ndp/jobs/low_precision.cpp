@@ -228,6 +228,12 @@ ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
   const Precision p =
       config.precision.empty() ? declared : chosen_precision(config.precision, device, why);
   if (!why.empty()) progress.say("precision " + why);
+  if (p == Precision::kInt8) {
+    const std::string slow = why_bytes_gain_nothing(device);
+    const char* instead = has_scales(file.model) ? "the model it was quantised from is as fast here"
+                                                 : "--precision f32 is as fast here";
+    if (!slow.empty()) progress.say(fmt::format("int8 gains nothing: {}; {}", slow, instead));
+  }
   if (has_scales(file.model)) {
     if (p == Precision::kInt8) return file;  // compared when its scales were measured
     throw Error(file.path, ": has scales of int8 and cannot compute in ", name_of(p),

@@ -3,7 +3,11 @@
 #include <cstring>
 
 #include "framework/core/finite.h"
+#include "framework/core/hash.h"
+#include "framework/core/log.h"
+#include "framework/graph/precision.h"
 #include "framework/passes/inference.h"
+#include "framework/runtime/product_rate.h"
 #include "framework/train/step_graph.h"
 #include "ndp/engine/numerics.h"
 
@@ -22,7 +26,13 @@ Extractor::Extractor(std::shared_ptr<const ModelFile> of, bool is_whole, const D
             return inference_graph(model.model, b, whole ? with_plain_logits : nullptr);
           },
           device, options.batch),
-      engine(plans, model.preprocess, options) {}
+      engine(plans, model.preprocess, options) {
+  if (declared_precision(model.model) != Precision::kInt8) return;
+  const std::string slow = why_bytes_gain_nothing(device);
+  if (!slow.empty()) {
+    log::warn("extractor {} is int8, which gains nothing: {}", to_hex(features.extractor), slow);
+  }
+}
 
 namespace {
 

@@ -5,14 +5,17 @@
 #include <algorithm>
 #include <set>
 
+#include "framework/core/log.h"
 #include "framework/passes/inference.h"
 #include "ndp/jobs/evaluate_photos.h"
+#include "ndp/pipestore/network.h"
 #include "tests/graph/model_builder.h"
 #include "tests/jobs/finetune_fixture.h"
 
 namespace ndtrain::ndp {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using testing::error_of;
 using ::testing::HasSubstr;
@@ -159,6 +162,29 @@ TEST_F(LowPrecision, AutoIsF32WhereLessIsNotFaster) {
   EXPECT_EQ(chosen_precision("auto", device_, why), Precision::kF32) << why;
   EXPECT_THAT(why, HasSubstr("cpu backend"));
   EXPECT_THAT(error_of([&] { chosen_precision("f8", device_, why); }), HasSubstr("'f8'"));
+}
+
+TEST_F(LowPrecision, WhereBytesGainNothingAJobAndAStoreSaySo) {
+  const ModelFile file = load_model(real_fs(), at("base.onnx"));
+  const PrecisionConfig config{.precision = "int8", .max_drop = 100};
+  Heard heard;
+  const ModelFile low = in_precision(file, config, some_photos(), device_, real_fs(), heard);
+  EXPECT_THAT(heard.said, Contains(AllOf(HasSubstr("int8 gains nothing: the cpu backend"),
+                                         HasSubstr("--precision f32 is as fast here"))));
+  Heard again;
+  (void)in_precision(low, {}, some_photos(), device_, real_fs(), again);
+  EXPECT_THAT(again.said, Contains(HasSubstr("the model it was quantised from is as fast here")));
+
+  log::to_file(at("log"));
+  const auto extractor = [&](const ModelFile& of) {
+    const Extractor made(std::make_shared<const ModelFile>(of), true, device_, {});
+  };
+  extractor(low);
+  extractor(file);
+  log::to_file("");
+  const std::string lines = real_fs().read(at("log")).or_throw();
+  EXPECT_THAT(lines, HasSubstr("is int8, which gains nothing: the cpu backend"));
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 1);
 }
 
 TEST_F(LowPrecision, AQuantisedModelIsNotPutIntoAnother) {

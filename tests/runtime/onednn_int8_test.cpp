@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/ops/conv.h"
+#include "framework/runtime/product_rate.h"
 #include "tests/runtime/cpu_device.h"
 #include "tests/runtime/onednn_cases.h"
 
@@ -298,6 +299,14 @@ TEST(OnednnInt8, RefusesWhatItCannotDoWithTheReason) {
             std::string::npos);
 }
 
+TEST(OnednnInt8, WhereThereAreNoProductsOfBytesTheyGainNothing) {
+  if (!onednn()) return;
+  const Device device(Backend::find("onednn"), {});
+  const std::string why = why_bytes_gain_nothing(device);
+  EXPECT_EQ(why.empty(), has_vnni()) << why;
+  EXPECT_EQ(why.find("need AVX512_VNNI or AVX_VNNI") != why.npos, !has_vnni()) << why;
+}
+
 TEST(OnednnInt8, PoolsAndQuantizesChannelsLast) {
   if (!onednn()) return;
   NodeRun pool{.op = "MaxPool",
@@ -324,7 +333,8 @@ TEST(OnednnInt8, PoolsAndQuantizesChannelsLast) {
   for (const Start start : kStarts) {
     const auto q = onednn()->prefer(quantize, ports_from(quantize, start));
     ASSERT_TRUE(q.has_value()) << onednn()->abi().last_error();
-    EXPECT_EQ(q->out[0].strides[1], 1) << "bytes lie channels-last";
+    EXPECT_EQ(q->out[0].strides[1] == 1, start != Start::kPlain)
+        << "bytes of images lie channels-last; what is plain may be none";
     compare(find_op("QuantizeLinear"), "QuantizeLinear", quantize, 0, reference_of(quantize),
             onednn()->run(quantize, *q), 1);
   }

@@ -102,14 +102,15 @@ std::string key_of(const AskedConv& a) {
 
 }  // namespace
 
-// Where Winograd is faster, measured in slices of four: not with few channels, nor with few tiles,
-// of which it takes more when every slice transforms the weights, nor where the transformed images
-// of a layer do not stay in cache.
+// Where Winograd is faster, measured in slices of four: not with few channels, nor where the
+// transformed images of a layer do not stay in cache; nor with few tiles, of which it takes more
+// when every slice transforms the weights. Four tiles are few though a large batch gains by them:
+// the weights are four times as large, and reading them is most of what one image takes.
 bool winograd_by_rule(const AskedConv& a) {
   const int64_t height = a.y.dims[2], width = a.y.dims[3];
   const int64_t channels = std::min(a.shape.in, a.shape.out);
   return can_winograd(a) && channels >= (height * width > 60 * 60 ? 64 : 32) &&
-         std::min(height, width) >= (a.how.weights_change ? 14 : 7);
+         std::min(height, width) >= (a.how.weights_change ? 14 : 9);
 }
 
 ConvChoice choose(const ndt_device& device, AskedConv& a) {

@@ -16,10 +16,10 @@ namespace {
 constexpr int64_t kChannels = 256;
 constexpr double kWeightBytes = 4.0 * kChannels * kChannels * 3 * 3;
 
-// One layer, for which Winograd is faster.
-Graph layer() {
+// One layer; of a side of 14, Winograd is faster for it.
+Graph layer(int64_t side = 14) {
   Graph g;
-  const ValueId x = g.add_input("x", {DType::kF32, {2, kChannels, 14, 14}});
+  const ValueId x = g.add_input("x", {DType::kF32, {2, kChannels, side, side}});
   const ValueId w =
       g.add_param("w", testing::random_tensor({DType::kF32, {kChannels, kChannels, 3, 3}}, 1, "w"));
   g.mark_output(g.add1("Conv", {x, w}, {{"pads", Ints{1, 1, 1, 1}}}));
@@ -38,8 +38,8 @@ struct Produced {
   double bytes = 0;
 };
 
-Produced run(const Device& device) {
-  const Graph g = layer();
+Produced run(const Device& device, int64_t side = 14) {
+  const Graph g = layer(side);
   const std::vector<Tensor> inputs = testing::random_inputs(g, 3);
   { const Plan warm(g, device); }  // what the library keeps for ever
   const double before = held_bytes();
@@ -75,6 +75,15 @@ TEST_P(LessMemory, ComputesTheSameFromWeightsOfTheirPlainSize) {
   }
   EXPECT_LT(b.bytes, 1.5 * kWeightBytes);
   EXPECT_GT(a.bytes - b.bytes, 0.7 * kWeightBytes) << "16 numbers for 9, or more";
+}
+
+TEST_P(LessMemory, IsWhatOnednnTakesForFewTilesToo) {
+  if (GetParam() != "onednn") GTEST_SKIP() << "the cpu plugin has a rule of its own";
+  const Device device(Backend::find("onednn"), {.deterministic = true});
+  if (held_bytes() == 0) GTEST_SKIP() << "the sanitizer's malloc counts nothing";
+  if (!support::has_winograd(device.numerics())) GTEST_SKIP() << "there is one algorithm only";
+  EXPECT_LT(run(device, 8).bytes, 1.5 * kWeightBytes) << "four tiles of 4 x 4";
+  EXPECT_GT(run(device, 9).bytes, 1.6 * kWeightBytes);
 }
 
 TEST_P(LessMemory, IsNamedInTheNumerics) {

@@ -228,7 +228,8 @@ class MergeMoves {
 
 Graph merge_moves(const Graph& g) {
   Graph merged = remove_dead_nodes(MergeMoves(g).run());
-  return moved_elements(merged) < moved_elements(g) ? std::move(merged) : g;
+  if (moved_elements(merged) < moved_elements(g)) return merged;
+  return g;
 }
 
 }  // namespace ndtrain

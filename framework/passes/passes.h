@@ -18,9 +18,9 @@ Graph fold_constants(const Graph& g, std::span<const ValueId> but = {});
 // Conv then BatchNormalization (inference) with frozen weights: one Conv with scaled weights.
 Graph fold_batch_norm(const Graph& g);
 
-// Reshapes and Transposes in a row become one of each, Gathers of one index of a packed axis a Split;
-// rows that attention wants with images second keep them first. `g` as it is where that moves no
-// fewer elements.
+// Reshapes and Transposes in a row become one of each, Gathers of one index of a packed axis a
+// Split; rows that attention wants with images second keep them first. `g` as it is where that
+// moves no fewer elements.
 Graph merge_moves(const Graph& g);
 
 // All of the above and the rewrites that every backend computes, in their order: what an extractor

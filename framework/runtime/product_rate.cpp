@@ -71,7 +71,8 @@ std::string why_bytes_gain_nothing(const Device& device) {
   const Graph g = product(DType::kU8, 1);
   if (has_layout_for(device, g, g.nodes()[0])) return "";
   std::string why = why_no_kernel(device, g, g.nodes()[0]);
-  if (const size_t ports = why.rfind("): "); ports != why.npos) why = why.substr(ports + 3);
+  if (const size_t ports = why.rfind("): "); ports != std::string::npos)
+    why = why.substr(ports + 3);
   return who + "has no products of bytes here: " + why;
 }
 

@@ -3,6 +3,8 @@
 // threads.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "framework/graph/graph.h"
 #include "tests/runtime/onednn_cases.h"
 

@@ -304,7 +304,7 @@ TEST(OnednnInt8, WhereThereAreNoProductsOfBytesTheyGainNothing) {
   const Device device(Backend::find("onednn"), {});
   const std::string why = why_bytes_gain_nothing(device);
   EXPECT_EQ(why.empty(), has_vnni()) << why;
-  EXPECT_EQ(why.find("need AVX512_VNNI or AVX_VNNI") != why.npos, !has_vnni()) << why;
+  EXPECT_EQ(why.find("need AVX512_VNNI or AVX_VNNI") != std::string::npos, !has_vnni()) << why;
 }
 
 TEST(OnednnInt8, PoolsAndQuantizesChannelsLast) {

@@ -12,6 +12,10 @@ Activation gelu_of(const Node& node) {
   return {node.s("approximate") == "tanh" ? Kind::eltwise_gelu_tanh : Kind::eltwise_gelu_erf};
 }
 
+bool is_clamp(const std::optional<Activation>& a) {
+  return !a || a->kind == Kind::eltwise_relu || a->kind == Kind::eltwise_clip;
+}
+
 namespace {
 
 Activation function_of(std::string_view steps) {

@@ -12,6 +12,9 @@ namespace ndtrain::onednn {
 // have as one function.
 std::optional<Activation> activation_of(const Node& node);
 
+// Nothing, Relu or Clip.
+bool is_clamp(const std::optional<Activation>& a);
+
 Activation gelu_of(const Node& node);  // by its attribute `approximate`
 
 }  // namespace ndtrain::onednn

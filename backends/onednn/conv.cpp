@@ -1,5 +1,6 @@
 // Conv and FusedConv, f32 and bf16: blocked in and out; few input channels are read plain. Weights
 // that change from run to run are those of training.
+#include "backends/onednn/activation.h"
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
@@ -20,10 +21,6 @@ AskedConv asked(const Node& node) {
 
 bool is_pooled(const Node& node) { return node.has_attr("pool_kernel_shape"); }
 
-bool is_clamp(const std::optional<Activation>& a) {
-  return !a || a->kind == dnnl::algorithm::eltwise_relu || a->kind == dnnl::algorithm::eltwise_clip;
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_conv(const ndt_device& device, const Node& node) {
@@ -43,8 +40,10 @@ void prefer_conv(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   if (node.has(ports.residual)) set_layout(in[ports.residual], Layout::kBlocked);
   const ndt_node wanted = node.with(in, out);
   const AskedConv a = asked(Node(wanted));
-  // The library's Winograd takes clamps alone, and saves more than a pass over the result.
-  if (!is_clamp(a.how.finish.activation) && winograd_by_rule(a))
+  // Winograd takes clamps alone, and saves more than a pass over the result.
+  AskedConv alone = a;
+  alone.how.finish.activation.reset();
+  if (!is_clamp(a.how.finish.activation) && winograd_by_rule(alone))
     unsupported("Winograd computes it faster");
   a.make(1);
 }

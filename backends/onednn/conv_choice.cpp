@@ -3,8 +3,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <sstream>
+
+#include "backends/onednn/winograd.h"
 
 namespace ndtrain::onednn {
 namespace {
@@ -16,12 +17,7 @@ constexpr int64_t kMostOfLightWeights = 4;
 constexpr size_t kHeavyWeights = size_t{4} << 20;  // bytes
 constexpr double kClearly = 0.9;                   // of the rule's time, to go against it
 constexpr int kRepeats = 5;
-
-bool can_winograd(const AskedConv& a) {
-  const ConvShape& s = a.shape;
-  return a.x.dtype == NDT_F32 && has_winograd() && s.groups == 1 && !s.changed() && s.height == 3 &&
-         s.width == 3 && s.strides == Dims{1, 1} && s.dilations == Dims{0, 0};
-}
+constexpr size_t kMostPorts = 4;
 
 std::vector<int64_t> sizes_for(const AskedConv& a, const Desc& weights) {
   // Weights that change are for the slices of any number of threads, so that these stay small.
@@ -38,20 +34,6 @@ std::vector<int64_t> sizes_for(const AskedConv& a, const Desc& weights) {
   return sizes;
 }
 
-// Empty when the library does not have it.
-std::optional<ConvChoice> with(AskedConv a, bool winograd) {
-  a.how.winograd = winograd;
-  try {
-    const Desc weights = a.make(winograd ? 2 : 1)->desc(DNNL_ARG_WEIGHTS);
-    ConvChoice choice{weights, sizes_for(a, weights)};
-    if (choice.sizes.empty()) unsupported("oneDNN does not take the weights that it laid out");
-    return choice;
-  } catch (const Unsupported&) {
-    if (!winograd) throw;
-    return {};
-  }
-}
-
 struct Free {
   void operator()(void* p) const { std::free(p); }
 };
@@ -65,11 +47,22 @@ Buffer zeros(size_t bytes) {
   return b;
 }
 
-// Seconds for an image in the largest slice.
-double measure(AskedConv a, const ConvChoice& c, bool winograd) {
-  a.how.winograd = winograd;
-  const int64_t images = c.sizes.back();
-  const PrimitivePtr p = a.make(images, c.weights);
+// Seconds of `run`, the best of a few.
+template <typename F>
+double best_of(F run) {
+  double best = 0;
+  for (int i = 0; i <= kRepeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    run();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    if (i == 1 || took.count() < best) best = took.count();  // the first one warms up
+  }
+  return best;
+}
+
+// For as many images as the largest slice of the direct form has.
+double time_direct(const AskedConv& a, const DirectForm& form) {
+  const PrimitivePtr p = a.make(form.sizes.back(), form.weights);
   std::vector<Buffer> buffers;
   std::vector<void*> data;
   for (const int arg : {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST}) {
@@ -78,14 +71,27 @@ double measure(AskedConv a, const ConvChoice& c, bool winograd) {
     data.push_back(buffers.back().get());
   }
   const Buffer scratch = zeros(p->scratch());
-  double best = 0;
-  for (int i = 0; i <= kRepeats; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    p->run(data.data(), scratch.get());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    if (i == 1 || took.count() < best) best = took.count();  // the first one warms up
-  }
-  return best / static_cast<double>(images);
+  return best_of([&] { p->run(data.data(), scratch.get()); });
+}
+
+double time_winograd(const AskedConv& a, int64_t images) {
+  const Desc plain = plain_desc(a.shape.as_asked(), NDT_F32);
+  const Buffer weights = zeros(plain.get_size());
+  const bool change = a.how.weights_change;
+  const Winograd kernel(a, {.plain = plain, .data = change ? nullptr : weights.get()}, images, 1);
+  const auto bytes = [&](const ndt_tensor_type& t, Layout layout) {
+    return static_cast<size_t>(images * image_step(t, layout)) * sizeof(float);
+  };
+  const Buffer x = zeros(bytes(a.x, a.from)), y = zeros(bytes(a.y, a.to));
+  const Buffer bias = zeros(static_cast<size_t>(a.shape.out) * sizeof(float));
+  const Buffer scratch = zeros(kernel.workspace_bytes);
+  std::vector<const void*> in(kMostPorts);
+  in[0] = x.get();
+  in[static_cast<size_t>(a.ports.weights)] = weights.get();
+  if (a.how.bias) in[static_cast<size_t>(a.ports.bias)] = bias.get();
+  if (a.how.finish.sum) in[static_cast<size_t>(a.ports.residual)] = y.get();
+  void* const out[] = {y.get()};
+  return best_of([&] { kernel.run(in.data(), out, scratch.get()); });
 }
 
 // What the layer is, but for its batch.
@@ -102,35 +108,33 @@ std::string key_of(const AskedConv& a) {
 
 }  // namespace
 
-// Where Winograd is faster, measured in slices of four: not with few channels, nor where the
-// transformed images of a layer do not stay in cache; nor with few tiles, of which it takes more
-// when every slice transforms the weights. Four tiles are few though a large batch gains by them:
-// the weights are four times as large, and reading them is most of what one image takes.
-bool winograd_by_rule(const AskedConv& a) {
-  const int64_t height = a.y.dims[2], width = a.y.dims[3];
-  const int64_t channels = std::min(a.shape.in, a.shape.out);
-  return can_winograd(a) && channels >= (height * width > 60 * 60 ? 64 : 32) &&
-         std::min(height, width) >= (a.how.weights_change ? 14 : 9);
+DirectForm direct_form(const AskedConv& a) {
+  DirectForm form{.weights = a.make(1)->desc(DNNL_ARG_WEIGHTS), .sizes = {}};
+  form.sizes = sizes_for(a, form.weights);
+  if (form.sizes.empty()) unsupported("oneDNN does not take the weights that it laid out");
+  return form;
 }
 
-ConvChoice choose(const ndt_device& device, AskedConv& a) {
-  const ConvChoice direct = *with(a, false);
-  const bool ask_winograd = can_winograd(a) && !device.less_memory;
-  const std::optional<ConvChoice> winograd = ask_winograd ? with(a, true) : std::nullopt;
-  if (!winograd) return direct;
-  bool chosen = winograd_by_rule(a);
-  if (device.tuning) {
-    const auto name = [](bool w) { return std::string(w ? "winograd" : "direct"); };
-    const std::string rule = name(chosen);
-    const std::string answer = device.tuning->choose(key_of(a), rule, [&] {
-      const double d = measure(a, direct, false), w = measure(a, *winograd, true);
-      const bool faster = chosen ? !(d < kClearly * w) : w < kClearly * d;
-      return Tuning::Measured{name(faster), faster ? w : d, chosen ? w : d};
-    });
-    chosen = answer == name(true);
-  }
-  a.how.winograd = chosen;
-  return chosen ? *winograd : direct;
+// Not of a single tile: one image would spend its time reading the weights, which are four times as
+// large.
+bool winograd_by_rule(const AskedConv& a) {
+  return can_winograd(a) && std::max(a.y.dims[2], a.y.dims[3]) > kWinogradTile;
+}
+
+bool takes_winograd(const ndt_device& device, const AskedConv& a) {
+  if (device.less_memory || !can_winograd(a)) return false;
+  const bool by_rule = winograd_by_rule(a);
+  if (!device.tuning) return by_rule;
+  const auto name = [](bool winograd) { return std::string(winograd ? "winograd" : "direct"); };
+  const std::string answer = device.tuning->choose(key_of(a), name(by_rule), [&] {
+    const DirectForm form = direct_form(a);
+    const auto images = static_cast<double>(form.sizes.back());
+    const double d = time_direct(a, form) / images,
+                 w = time_winograd(a, form.sizes.back()) / images;
+    const bool faster = by_rule ? !(d < kClearly * w) : w < kClearly * d;
+    return Tuning::Measured{name(faster), faster ? w : d, by_rule ? w : d};
+  });
+  return answer == name(true);
 }
 
 }  // namespace ndtrain::onednn

@@ -1,4 +1,5 @@
-// Direct or Winograd: by a fixed rule, or as the tuning file says, for which it is measured.
+// Direct, by the library, or by our Winograd: by a fixed rule, or as the tuning file says, for
+// which it is measured.
 #pragma once
 
 #include <vector>
@@ -7,18 +8,19 @@
 
 namespace ndtrain::onednn {
 
-// How the weights lie, and the sizes of a slice that go with it. The library's Winograd sums in an
-// order that depends on the images at once, and so does the form of its weights: equal forms gave
-// equal bits, others did not, in all of the layers tried.
-struct ConvChoice {
+// Of a direct one: how the weights lie, and the sizes of a slice that go with it. Forms of weights
+// that are equal gave equal bits in all of the layers tried, others did not.
+struct DirectForm {
   Desc weights;
   std::vector<int64_t> sizes;
 };
 
+DirectForm direct_form(const AskedConv& a);
+
 // Whether the fixed rule computes it by Winograd.
 bool winograd_by_rule(const AskedConv& a);
 
-// Sets `a.how.winograd`. Depends on the layer, never on its batch.
-ConvChoice choose(const ndt_device& device, AskedConv& a);
+// Whether this device does. Depends on the layer, never on its batch.
+bool takes_winograd(const ndt_device& device, const AskedConv& a);
 
 }  // namespace ndtrain::onednn

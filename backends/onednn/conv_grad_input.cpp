@@ -2,6 +2,7 @@
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
+#include "backends/onednn/winograd.h"
 
 namespace ndtrain::onednn {
 namespace {
@@ -20,7 +21,7 @@ struct Back {
   }
 };
 
-Back asked(const ndt_device& device, const Node& node) {
+Back asked(const Node& node) {
   check_trained_float(node);
   Back b{ask(node, node.out(), node.in(1), node.in(0))};
   if (b.conv.from != Layout::kBlocked || b.conv.to != Layout::kBlocked) {
@@ -28,14 +29,38 @@ Back asked(const ndt_device& device, const Node& node) {
   }
   b.conv.how.weights_change = true;  // the library has no form of its own for them backwards
   check_changing(b.conv);
-  b.conv.how.winograd = !device.less_memory && winograd_by_rule(b.conv);
   return b;
+}
+
+// As a convolution of dy: of filters turned by 180 degrees, its channels those of the results.
+AskedConv forwards(const AskedConv& a) {
+  AskedConv f = a;
+  std::swap(f.x, f.y);
+  std::swap(f.from, f.to);
+  std::swap(f.shape.in, f.shape.out);
+  f.shape.wide_in = f.shape.in;
+  for (size_t i = 0; i < f.shape.begin.size(); ++i) {
+    const int64_t reach = i == 0 ? f.shape.height : f.shape.width;
+    f.shape.begin[i] = reach - 1 - a.shape.begin[i];
+  }
+  return f;
+}
+
+std::unique_ptr<Kernel> winograd(const Node& node, const AskedConv& f) {
+  const Desc plain = swapped_desc(f.shape.weights(), f.weights_dtype);
+  return std::make_unique<Winograd>(
+      f,
+      WinogradWeights{
+          .plain = plain, .turned = true, .data = node.constant(1), .id = node.constant_id(1)},
+      f.x.dims[0], threads());
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_conv_grad_input(const ndt_device& device, const Node& node) {
-  const Back b = asked(device, node);
+  const Back b = asked(node);
+  const AskedConv f = forwards(b.conv);
+  if (!device.less_memory && winograd_by_rule(f)) return winograd(node, f);
   const Desc weights = b.weights();
   Sliced::Plan plan{.images = b.conv.y.dims[0], .sizes = {}};
   for (int64_t images = 1; images <= kImages; ++images) {
@@ -58,7 +83,7 @@ void prefer_conv_grad_input(const Node& node, ndt_tensor_type* in, ndt_tensor_ty
   set_layout(in[1], Layout::kPlain);
   set_layout(out[0], Layout::kBlocked);
   const ndt_node wanted = node.with(in, out);
-  asked({}, Node(wanted)).weights();
+  asked(Node(wanted)).weights();
 }
 
 }  // namespace ndtrain::onednn

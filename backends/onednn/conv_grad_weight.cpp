@@ -5,7 +5,6 @@
 // neither does a bit of the result. Sums are f32, and rounded once.
 #include <cstring>
 
-#include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
 
@@ -14,7 +13,20 @@ namespace {
 
 constexpr int64_t kChannels = 128;      // of a task, about
 constexpr int64_t kLeastWinograd = 28;  // pixels of a side: with fewer it was not faster
+constexpr int64_t kChannelsOfWinograd = 32, kOfLargeImages = 64;  // at least
+constexpr int64_t kLargeImage = 60 * 60;                          // pixels
 constexpr int64_t kTasks = 8, kMostImageRuns = 4;
+
+// Whether the library's Winograd is there and faster.
+bool library_winograd(const AskedConv& a) {
+  const ConvShape& s = a.shape;
+  const int64_t height = a.y.dims[2], width = a.y.dims[3];
+  return has_winograd() && a.x.dtype == NDT_F32 && s.groups == 1 && !s.changed() && s.height == 3 &&
+         s.width == 3 && s.strides == Dims{1, 1} && s.dilations == Dims{0, 0} &&
+         std::min(height, width) >= kLeastWinograd &&
+         std::min(s.in, s.out) >=
+             (height * width > kLargeImage ? kOfLargeImages : kChannelsOfWinograd);
+}
 
 AskedConv asked(const ndt_device& device, const Node& node) {
   check_trained_float(node);
@@ -24,8 +36,7 @@ AskedConv asked(const ndt_device& device, const Node& node) {
   if (a.to != Layout::kBlocked) unsupported("the gradient it goes back from is not blocked");
   if (a.from == Layout::kBlocked) check_changing(a);
   a.how.weights_change = true;
-  const int64_t least = std::min(a.y.dims[2], a.y.dims[3]);
-  a.how.winograd = !device.less_memory && least >= kLeastWinograd && winograd_by_rule(a);
+  a.how.winograd = !device.less_memory && library_winograd(a);
   if (has_gaps(a.x, a.from) || has_gaps(a.y, a.to)) unsupported("an input has gaps");
   return a;
 }

@@ -4,6 +4,7 @@
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_cut.h"
 #include "backends/onednn/repacked.h"
+#include "backends/onednn/winograd.h"
 
 namespace ndtrain::onednn {
 namespace {
@@ -94,7 +95,7 @@ std::unique_ptr<Kernel> kernel_with_weights(const Node& node, const AskedConv& a
   using Role = Sliced::Port::Role;
   const auto port = plan.ports.begin() + 1;
   if (a.how.weights_change) {
-    plan.fixed = true;  // all sizes take the weights, and Winograd sums by the images at once
+    plan.fixed = true;  // sizes take the weights alike, and sums may depend on them
     plan.cut = {};
     plan.ports.insert(port, {Role::kInput, a.ports.weights});
     return std::make_unique<Repacked>(std::make_unique<Sliced>(std::move(plan)), node.inputs(),
@@ -110,7 +111,18 @@ std::unique_ptr<Kernel> kernel_with_weights(const Node& node, const AskedConv& a
 }
 
 std::unique_ptr<Kernel> conv_kernel(const ndt_device& device, const Node& node, AskedConv a) {
-  const ConvChoice chosen = choose(device, a);
+  const bool residual = node.has(a.ports.residual);
+  if (residual) input_port(a.ports.residual, node.in(a.ports.residual), a.to);  // without gaps
+  if (takes_winograd(device, a)) {
+    const int weights = a.ports.weights;
+    return std::make_unique<Winograd>(
+        a,
+        WinogradWeights{.plain = plain_desc(a.shape.as_asked(), a.weights_dtype),
+                        .data = node.constant(weights),
+                        .id = node.constant_id(weights)},
+        a.x.dims[0], threads());
+  }
+  const DirectForm chosen = direct_form(a);
   Sliced::Plan plan{.images = a.x.dims[0], .sizes = chosen.sizes};
   plan.make = [=](int64_t images) { return a.make(images, chosen.weights); };
   plan.cut = [=, images = chosen.sizes.front()](int64_t n) {
@@ -119,7 +131,6 @@ std::unique_ptr<Kernel> conv_kernel(const ndt_device& device, const Node& node, 
   plan.ports.push_back(input_port(0, a.x, a.from));
   if (a.how.bias) plan.ports.push_back({Sliced::Port::Role::kInput, a.ports.bias});
   set_output(plan, a.y, a.to);
-  const bool residual = node.has(a.ports.residual);
   if (residual) {
     plan.residual = a.ports.residual;
     plan.residual_step = input_port(plan.residual, node.in(plan.residual), a.to).step;

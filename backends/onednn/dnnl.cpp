@@ -93,6 +93,17 @@ Desc columns_desc(const Dims& dims, int64_t step, ndt_dtype t) {
   return {dims, data_type(t), Dims{1, step}};
 }
 
+Desc swapped_desc(const Dims& dims, ndt_dtype t) {
+  int64_t inner = 1;
+  for (size_t i = 2; i < dims.size(); ++i) inner *= dims[i];
+  Dims strides = {inner, dims[0] * inner};
+  for (size_t i = 2; i < dims.size(); ++i) {
+    inner /= dims[i];
+    strides.push_back(inner);
+  }
+  return {dims, data_type(t), strides};
+}
+
 Desc any_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::any}; }
 
 struct Primitive::Bound {
@@ -162,20 +173,33 @@ void Primitive::run(void* const* data, void* scratch) const {
   if (status != dnnl_success) invalid("oneDNN ", algorithm_, " failed with status ", status);
 }
 
+namespace {
+
+[[noreturn]] void cannot_lay_out(const dnnl::error& e) {
+  if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
+  unsupported("oneDNN cannot lay out its weights: ", e.what());
+}
+
+}  // namespace
+
+Packed::Packed(const Desc& desc) try : memory(desc, engine()) {
+} catch (const dnnl::error& e) {
+  cannot_lay_out(e);
+}
+
 std::shared_ptr<const Packed> pack(const Desc& from, const void* data, const Desc& to) {
   stay_in_this_thread();
+  const auto packed = std::make_shared<Packed>(to);
   try {
-    auto packed = std::make_shared<Packed>(Packed{dnnl::memory(to, engine())});
     // The library does not write to what it reorders from.
     dnnl::memory source(from, engine(), const_cast<void*>(data));
     dnnl::stream stream(engine());
     dnnl::reorder(source, packed->memory).execute(stream, source, packed->memory);
     stream.wait();
-    return packed;
   } catch (const dnnl::error& e) {
-    if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
-    unsupported("oneDNN cannot lay out its weights: ", e.what());
+    cannot_lay_out(e);
   }
+  return packed;
 }
 
 }  // namespace ndtrain::onednn

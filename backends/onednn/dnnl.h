@@ -33,6 +33,8 @@ Desc plain_desc(const Dims& dims, ndt_dtype t);
 Desc transposed_desc(const Dims& dims, ndt_dtype t);  // of a matrix: its columns lie together
 // A matrix of which a column lies together, and the next `step` elements further in each row.
 Desc columns_desc(const Dims& dims, int64_t step, ndt_dtype t);
+// Of `dims`, the first two of which lie in turn: [1], [0], [2], …
+Desc swapped_desc(const Dims& dims, ndt_dtype t);
 Desc any_desc(const Dims& dims, ndt_dtype t);  // laid out as the primitive likes
 
 // Elements [first, first + dims) of `whole`, and how many bytes into it they begin. Throws
@@ -124,11 +126,13 @@ PrimitivePtr softmax(const Desc& x);        // over the last axis; SRC, DST
 PrimitivePtr layer_norm(const Desc& x, float epsilon, bool shift);
 PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f = {});  // FROM, TO
 
-// Memory of the library's own, filled by a reorder.
+// Memory of the library's own.
 struct Packed {
+  explicit Packed(const Desc& desc);  // not filled; throws bad_alloc
   dnnl::memory memory;
   void* data() const { return memory.get_data_handle(); }
 };
+// Filled by a reorder.
 std::shared_ptr<const Packed> pack(const Desc& from, const void* data, const Desc& to);
 
 }  // namespace ndtrain::onednn

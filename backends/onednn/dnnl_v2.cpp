@@ -36,30 +36,11 @@ dnnl::primitive_attr attributes(const Finish& f) {
   return a;
 }
 
-// Output channels of transformed weights, which lie in blocks of these channels.
-DescPart cut_winograd(const Desc& whole, int64_t channels, int64_t first) {
-  DescPart part{whole, 0};
-  dnnl_wino_desc_t& w = part.desc.data.format_desc.wino_desc;
-  const int64_t block = int64_t{w.oc_block} * w.oc2_block;
-  const bool by_blocks = w.wino_format == dnnl_wino_wei_OBaaIBOIio && block > 0;
-  if (!by_blocks || first % block != 0 || channels % block != 0) {
-    unsupported("oneDNN cannot cut transformed weights there");
-  }
-  const size_t of_channel = w.size / static_cast<size_t>(w.oc);
-  part.offset = first * static_cast<int64_t>(of_channel);
-  part.desc.data.dims[0] = part.desc.data.padded_dims[0] = channels;
-  w.size = static_cast<size_t>(channels) * of_channel;
-  w.oc = static_cast<int>(channels);
-  return part;
-}
-
 }  // namespace
 
 bool has_winograd() { return has_avx512(); }
 
 DescPart cut(const Desc& whole, const Dims& dims, const Dims& first) {
-  if (whole.data.format_kind == dnnl_format_kind_wino)
-    return cut_winograd(whole, dims[0], first[0]);
   try {
     Desc part = whole.submemory_desc(dims, first);
     const int64_t elements = part.data.offset0 - whole.data.offset0;

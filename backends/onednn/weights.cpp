@@ -20,9 +20,10 @@ std::multimap<uint64_t, Kept>& kept() {
 
 }  // namespace
 
-std::shared_ptr<const Packed> packed_weights(uint64_t id, const Desc& from, const Desc& to,
-                                             const std::function<const void*()>& data) {
-  if (id == 0) return pack(from, data(), to);
+std::shared_ptr<const Packed> shared_weights(
+    uint64_t id, const Desc& from, const Desc& to,
+    const std::function<std::shared_ptr<const Packed>()>& make) {
+  if (id == 0) return make();
   const std::lock_guard lock(mutex);
   std::erase_if(kept(), [](const auto& entry) { return entry.second.packed.expired(); });
   const auto [begin, end] = kept().equal_range(id);
@@ -30,9 +31,14 @@ std::shared_ptr<const Packed> packed_weights(uint64_t id, const Desc& from, cons
     if (it->second.from != from || it->second.to != to) continue;
     if (auto packed = it->second.packed.lock()) return packed;
   }
-  auto packed = pack(from, data(), to);
+  auto packed = make();
   kept().emplace(id, Kept{from, to, packed});
   return packed;
+}
+
+std::shared_ptr<const Packed> packed_weights(uint64_t id, const Desc& from, const Desc& to,
+                                             const std::function<const void*()>& data) {
+  return shared_weights(id, from, to, [&] { return pack(from, data(), to); });
 }
 
 }  // namespace ndtrain::onednn

@@ -113,6 +113,11 @@ std::vector<Batched> onednn_cases() {
   cases.push_back({"Mul", "Mul", {{1, 32, 6, 6}, {1, 32, 6, 6}}, {}, {1}});
   cases.push_back(
       {"Concat", "Concat", {{1, 32, 6, 6}, {1, 16, 6, 6}, {1, 20, 6, 6}}, {{"axis", 1}}, {1, 2}});
+  // Winograd: pixels that fill no tiles, an odd number of blocks, and images of few tiles.
+  const Attrs uneven{{"pads", Ints{2, 0, 1, 1}}, {"steps", "Clip x0 -0.5 0.5"}};
+  cases.push_back({"TilesUneven", "FusedConv", {{1, 32, 14, 11}, {48, 32, 3, 3}, {48}}, uneven});
+  cases.push_back({"TilesMany", "Conv", {{1, 16, 41, 38}, {16, 16, 3, 3}}, {{"pads", p1}}});
+  cases.push_back({"TilesTwo", "Conv", {{1, 64, 3, 5}, {160, 64, 3, 3}, {160}}, {{"pads", p1}}});
   // Here the library changes how it sums between one, two and three images, and later.
   cases.push_back({"Deep", "Conv", {{1, 512, 7, 7}, {512, 512, 3, 3}, {512}}, {{"pads", p1}}});
   cases.push_back({"Uneven", "Conv", {{1, 448, 8, 8}, {384, 448, 3, 3}}, {{"pads", p1}}});

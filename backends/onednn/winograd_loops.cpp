@@ -1,0 +1,278 @@
+// See winograd_loops.h and block_lanes.inc. Each transform is in one function that is never
+// inlined, so that it rounds in one way.
+#include "backends/onednn/winograd_loops.h"
+
+#include "backends/onednn/block_lanes.inc"
+
+namespace ndtrain::onednn::NDT_ISA {
+namespace {
+
+#define NDT_APART __attribute__((noinline))
+#define NDT_INLINE __attribute__((always_inline)) inline
+
+constexpr int64_t kPositions = kWinogradPositions;
+constexpr int kSide = 6;  // pixels of an image for a tile
+constexpr int64_t B = kBlock;
+
+// The points are 0, +-kA, +-kB and infinity.
+constexpr float kA = 0.625F, kB = 1.5F;
+constexpr float kA2 = kA * kA, kB2 = kB * kB;
+
+NDT_INLINE Vec load(const float* x) { return F32::load(reinterpret_cast<const char*>(x)); }
+NDT_INLINE void store(float* x, Vec v) { F32::store(reinterpret_cast<char*>(x), v); }
+
+// G of one column: 6 from 3.
+NDT_INLINE void filter_column(const Vec* g, Vec* to) {
+  constexpr float n0 = 1 / (kA2 * kB2), na = 1 / (2 * kA2 * (kA2 - kB2)),
+                  nb = 1 / (2 * kB2 * (kB2 - kA2));
+  const Vec even_a = g[0] * na + g[2] * (kA2 * na), odd_a = g[1] * (kA * na);
+  const Vec even_b = g[0] * nb + g[2] * (kB2 * nb), odd_b = g[1] * (kB * nb);
+  to[0] = g[0] * n0;
+  to[1] = even_a + odd_a;
+  to[2] = even_a - odd_a;
+  to[3] = even_b + odd_b;
+  to[4] = even_b - odd_b;
+  to[5] = g[2];
+}
+
+NDT_APART void filters(const float* w, int64_t channels, bool turned, float* u,
+                       int64_t position_step) {
+  const int64_t step = turned ? -B : B;
+  if (turned) w += 8 * B;
+  for (int64_t c = 0; c < channels; ++c, w += 9 * B, u += B) {
+    Vec half[3][kSide];
+#pragma GCC unroll 3
+    for (int x = 0; x < 3; ++x) {
+      const Vec column[3] = {load(w + x * step), load(w + (3 + x) * step),
+                             load(w + (6 + x) * step)};
+      filter_column(column, half[x]);
+    }
+#pragma GCC unroll 6
+    for (int y = 0; y < kSide; ++y) {
+      const Vec row[3] = {half[0][y], half[1][y], half[2][y]};
+      Vec all[kSide];
+      filter_column(row, all);
+#pragma GCC unroll 6
+      for (int x = 0; x < kSide; ++x) store(u + (y * kSide + x) * position_step, all[x]);
+    }
+  }
+}
+
+// B^T of one column: 6 from 6.
+NDT_INLINE void image_column(const Vec* d, Vec* to) {
+  const Vec even_a = d[4] - d[2] * kB2, odd_a = (d[3] - d[1] * kB2) * kA;
+  const Vec even_b = d[4] - d[2] * kA2, odd_b = (d[3] - d[1] * kA2) * kB;
+  to[0] = d[0] * (kA2 * kB2) + (d[4] - d[2] * (kA2 + kB2));
+  to[1] = even_a + odd_a;
+  to[2] = even_a - odd_a;
+  to[3] = even_b + odd_b;
+  to[4] = even_b - odd_b;
+  to[5] = d[1] * (kA2 * kB2) + (d[5] - d[3] * (kA2 + kB2));
+}
+
+NDT_APART void image_tile(const float* x, int64_t row_step, float* v, int64_t position_step) {
+  Vec half[kSide][kSide];
+#pragma GCC unroll 6
+  for (int c = 0; c < kSide; ++c) {
+    Vec column[kSide];
+#pragma GCC unroll 6
+    for (int r = 0; r < kSide; ++r) column[r] = load(x + r * row_step + c * B);
+    Vec all[kSide];
+    image_column(column, all);
+#pragma GCC unroll 6
+    for (int r = 0; r < kSide; ++r) half[r][c] = all[r];
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < kSide; ++r) {
+    Vec all[kSide];
+    image_column(half[r], all);
+#pragma GCC unroll 6
+    for (int c = 0; c < kSide; ++c) store(v + (r * kSide + c) * position_step, all[c]);
+  }
+}
+
+// A tile's place among all.
+struct Place {
+  int64_t image, y, x;
+
+  void next(const WinogradShape& s) {
+    x += kWinogradTile;
+    if (x < s.out_width) return;
+    x = 0;
+    y += kWinogradTile;
+    if (y < s.out_height) return;
+    y = 0;
+    ++image;
+  }
+};
+
+Place place_of(const WinogradShape& s, int64_t tile) {
+  const int64_t in_image = tile % s.tiles;
+  return {tile / s.tiles, in_image / s.tile_columns * kWinogradTile,
+          in_image % s.tile_columns * kWinogradTile};
+}
+
+void images(const WinogradShape& s, WinogradImages x, WinogradTiles tiles, int64_t block,
+            int64_t end, float* v, int64_t position_step) {
+  const int64_t row = s.width * B, plane = s.height * row;
+  alignas(64) float edge[kSide * kSide * B];
+  for (int64_t b = block; b < end; ++b) {
+    Place p = place_of(s, tiles.first);
+    float* to = v + b * tiles.count * B;
+    for (int64_t t = 0; t < tiles.count; ++t, p.next(s), to += B) {
+      const float* const from = x.data + p.image * x.step + b * plane;
+      const int64_t y0 = p.y - s.top, x0 = p.x - s.left;
+      if (y0 >= 0 && x0 >= 0 && y0 + kSide <= s.height && x0 + kSide <= s.width) {
+        image_tile(from + y0 * row + x0 * B, row, to, position_step);
+        continue;
+      }
+      for (int r = 0; r < kSide; ++r) {
+        for (int c = 0; c < kSide; ++c) {
+          const bool there = y0 + r >= 0 && y0 + r < s.height && x0 + c >= 0 && x0 + c < s.width;
+          store(edge + (r * kSide + c) * B,
+                there ? load(from + (y0 + r) * row + (x0 + c) * B) : Vec{});
+        }
+      }
+      image_tile(edge, kSide * B, to, position_step);
+    }
+  }
+}
+
+// A^T of one column: 4 from 6.
+NDT_INLINE void result_column(const Vec* m, Vec* to) {
+  const Vec sum_a = m[1] + m[2], less_a = m[1] - m[2];
+  const Vec sum_b = m[3] + m[4], less_b = m[3] - m[4];
+  to[0] = m[0] + (sum_a + sum_b);
+  to[1] = less_a * kA + less_b * kB;
+  to[2] = sum_a * kA2 + sum_b * kB2;
+  to[3] = less_a * (kA2 * kA) + (less_b * (kB2 * kB) + m[5]);
+}
+
+NDT_APART void result_tile(const float* m, int64_t position_step, Vec bias, float* y) {
+  Vec half[kWinogradTile][kSide];
+#pragma GCC unroll 6
+  for (int c = 0; c < kSide; ++c) {
+    Vec column[kSide], all[kWinogradTile];
+#pragma GCC unroll 6
+    for (int r = 0; r < kSide; ++r) column[r] = load(m + (r * kSide + c) * position_step);
+    result_column(column, all);
+#pragma GCC unroll 4
+    for (int r = 0; r < kWinogradTile; ++r) half[r][c] = all[r];
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kWinogradTile; ++r) {
+    Vec all[kWinogradTile];
+    result_column(half[r], all);
+#pragma GCC unroll 4
+    for (int c = 0; c < kWinogradTile; ++c) store(y + (r * kWinogradTile + c) * B, all[c] + bias);
+  }
+}
+
+void results(const WinogradShape& s, const float* m, int64_t position_step, WinogradTiles tiles,
+             int64_t block, int64_t end, const WinogradFinish& finish, float* y, int64_t y_step) {
+  const int64_t row = s.out_width * B, plane = s.out_height * row;
+  const Vec low = Vec{} + finish.low, high = Vec{} + finish.high;
+  alignas(64) float tile[kWinogradTile * kWinogradTile * B];
+  for (int64_t b = block; b < end; ++b) {
+    const Vec bias = finish.bias ? load(finish.bias + b * B) : Vec{};
+    Place p = place_of(s, tiles.first);
+    for (int64_t t = 0; t < tiles.count; ++t, p.next(s), m += B) {
+      result_tile(m, position_step, bias, tile);
+      const int64_t at = b * plane + p.y * row + p.x * B;
+      float* to = y + p.image * y_step + at;
+      const float* add = finish.residual.data
+                             ? finish.residual.data + p.image * finish.residual.step + at
+                             : nullptr;
+      const int64_t rows = s.out_height - p.y < kWinogradTile ? s.out_height - p.y : kWinogradTile;
+      const int64_t columns = s.out_width - p.x < kWinogradTile ? s.out_width - p.x : kWinogradTile;
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) {
+          Vec v = load(tile + (r * kWinogradTile + c) * B);
+          if (add) v += load(add + r * row + c * B);
+          v = v < low ? low : v;
+          v = v > high ? high : v;
+          store(to + r * row + c * B, v);
+        }
+      }
+    }
+  }
+}
+
+// Of O blocks of results and N tiles: sums that stay in registers. `next` is fetched as far as u is
+// read.
+template <int O, int N>
+NDT_APART void sums(const float* u, int64_t u_step, const float* v, int64_t v_step,
+                    int64_t in_blocks, const float* next, float* m, int64_t m_step) {
+  Vec sum[O][N] = {};
+  for (int64_t b = 0; b < in_blocks; ++b, v += v_step) {
+    for (int64_t c = 0; c < B; ++c, u += B, next += B) {
+      Vec w[O];
+#pragma GCC unroll 2
+      for (int o = 0; o < O; ++o) {
+        w[o] = load(u + o * u_step);
+        __builtin_prefetch(next + o * u_step, 0, 2);
+      }
+#pragma GCC unroll 12
+      for (int n = 0; n < N; ++n) {
+        const Vec x = Vec{} + v[n * B + c];
+#pragma GCC unroll 2
+        for (int o = 0; o < O; ++o) sum[o][n] += w[o] * x;
+      }
+    }
+  }
+#pragma GCC unroll 2
+  for (int o = 0; o < O; ++o) {
+#pragma GCC unroll 12
+    for (int n = 0; n < N; ++n) store(m + o * m_step + n * B, sum[o][n]);
+  }
+}
+
+using Sums = void (*)(const float*, int64_t, const float*, int64_t, int64_t, const float*, float*,
+                      int64_t);
+
+constexpr int kMostTiles = kBlock == 16 ? 12 : 6;  // of two blocks in registers
+
+template <int O>
+Sums sums_of(int64_t tiles) {
+  static constexpr Sums all[] = {
+    sums<O, 1>,
+    sums<O, 2>,
+    sums<O, 3>,
+    sums<O, 4>,
+    sums<O, 5>,
+    sums<O, 6>,
+#if NDT_BLOCK == 16
+    sums<O, 7>,
+    sums<O, 8>,
+    sums<O, 9>,
+    sums<O, 10>,
+    sums<O, 11>,
+    sums<O, 12>
+#endif
+  };
+  static_assert(sizeof all / sizeof *all == kMostTiles);
+  return all[tiles - 1];
+}
+
+void multiply(const float* u, int64_t blocks, const float* v, int64_t in_blocks, int64_t tiles,
+              const float* next, float* m) {
+  const int64_t groups = (tiles + kMostTiles - 1) / kMostTiles;
+  const int64_t u_step = in_blocks * B * B, step = tiles * B;
+  for (int64_t o = 0; o < blocks; o += 2) {
+    const bool two = o + 1 < blocks;
+    const float* const from = u + o * u_step;
+    const float* const then = o + 2 < blocks ? from + 2 * u_step : next;
+    for (int64_t g = 0; g < groups; ++g) {
+      const int64_t first = g * tiles / groups, n = (g + 1) * tiles / groups - first;
+      const Sums sums = two ? sums_of<2>(n) : sums_of<1>(n);
+      sums(from, u_step, v + first * B, step, in_blocks, g == 0 ? then : from,
+           m + o * step + first * B, step);
+    }
+  }
+}
+
+}  // namespace
+
+WinogradLoops winograd_loops() { return {filters, images, multiply, results}; }
+
+}  // namespace ndtrain::onednn::NDT_ISA

@@ -75,12 +75,12 @@ double time_direct(const AskedConv& a, const DirectForm& form) {
 }
 
 double time_winograd(const AskedConv& a, int64_t images) {
-  const Desc plain = plain_desc(a.shape.as_asked(), NDT_F32);
+  const Desc plain = plain_desc(a.shape.as_asked(), a.weights_dtype);
   const Buffer weights = zeros(plain.get_size());
   const bool change = a.how.weights_change;
   const Winograd kernel(a, {.plain = plain, .data = change ? nullptr : weights.get()}, images, 1);
   const auto bytes = [&](const ndt_tensor_type& t, Layout layout) {
-    return static_cast<size_t>(images * image_step(t, layout)) * sizeof(float);
+    return static_cast<size_t>(images * image_step(t, layout) * size_of(t.dtype));
   };
   const Buffer x = zeros(bytes(a.x, a.from)), y = zeros(bytes(a.y, a.to));
   const Buffer bias = zeros(static_cast<size_t>(a.shape.out) * sizeof(float));
@@ -99,6 +99,7 @@ std::string key_of(const AskedConv& a) {
   std::ostringstream key;
   key << "conv3x3 " << a.shape.in << '>' << a.shape.out << ' ' << a.x.dims[2] << 'x' << a.x.dims[3]
       << '>' << a.y.dims[2] << 'x' << a.y.dims[3];
+  if (a.x.dtype == NDT_BF16) key << " bf16";
   if (a.how.weights_change) key << " changing";
   if (a.how.bias) key << " bias";
   if (a.how.finish.sum) key << " sum";
@@ -116,9 +117,10 @@ DirectForm direct_form(const AskedConv& a) {
 }
 
 // Not of a single tile: one image would spend its time reading the weights, which are four times as
-// large.
+// large. Nor of bf16 where its products are many times as fast as those of f32.
 bool winograd_by_rule(const AskedConv& a) {
-  return can_winograd(a) && std::max(a.y.dims[2], a.y.dims[3]) > kWinogradTile;
+  return can_winograd(a) && (a.x.dtype == NDT_F32 || !has_amx()) &&
+         std::max(a.y.dims[2], a.y.dims[3]) > kWinogradTile;
 }
 
 bool takes_winograd(const ndt_device& device, const AskedConv& a) {

@@ -50,6 +50,11 @@ bool has_bf16() {
          0;
 }
 
+bool has_amx() {
+  constexpr unsigned kAmx = bits(dnnl_cpu_isa_avx512_core_amx);
+  return (isa() & kAmx) == kAmx;
+}
+
 std::string library_name() {
   const dnnl_version_t* v = dnnl_version();
   std::string_view name = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());

@@ -23,6 +23,7 @@ using Dims = dnnl::memory::dims;
 bool has_avx512();
 bool has_vnni();  // products of bytes are summed without saturation
 bool has_bf16();  // products of bf16 at twice the rate of f32
+bool has_amx();   // products of bf16 and of bytes many times as fast
 bool has_winograd();
 std::string library_name();                      // "2.6.3 avx512_core_bf16"
 dnnl::memory::data_type data_type(ndt_dtype t);  // throws Unsupported for what the library lacks

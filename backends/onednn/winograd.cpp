@@ -10,7 +10,10 @@ namespace {
 constexpr int64_t kTiles = 64;       // of a group: for so many the weights are read once
 constexpr int64_t kLeastTiles = 12;  // of one that is there for one more thread
 
-WinogradLoops loops() { return block() == 16 ? v4::winograd_loops() : v3::winograd_loops(); }
+WinogradLoops loops(ndt_dtype images) {
+  const bool bf16 = images == NDT_BF16;
+  return block() == 16 ? v4::winograd_loops(bf16) : v3::winograd_loops(bf16);
+}
 
 int64_t in_tiles(int64_t pixels) { return (pixels + kWinogradTile - 1) / kWinogradTile; }
 
@@ -39,23 +42,26 @@ void transform_all(const WinogradLoops& loops, const WinogradShape& s, bool turn
 
 bool can_winograd(const AskedConv& a) {
   const ConvShape& s = a.shape;
-  const bool floats = a.x.dtype == NDT_F32 && a.y.dtype == NDT_F32 && a.weights_dtype == NDT_F32 &&
-                      (!a.how.bias || a.how.bias->data_type() == dnnl::memory::data_type::f32);
-  return floats && count(a.y) > 0 && a.from == Layout::kBlocked && a.to == Layout::kBlocked && s.groups == 1 &&
+  const ndt_dtype t = a.x.dtype;
+  const bool alike = a.y.dtype == t && a.weights_dtype == t &&
+                     (!a.how.bias || a.how.bias->data_type() == data_type(t)) &&
+                     a.from == Layout::kBlocked && a.to == Layout::kBlocked;
+  return alike && (t == NDT_F32 || t == NDT_BF16) && count(a.y) > 0 && s.groups == 1 &&
          !s.changed() && s.height == 3 && s.width == 3 && s.strides == Dims{1, 1} &&
          s.dilations == Dims{0, 0} && s.in % block() == 0 && s.out % block() == 0 &&
          is_clamp(a.how.finish.activation) && (block() == 16 || __builtin_cpu_supports("avx2"));
 }
 
 struct Winograd::Call {
-  const float *x, *u;
+  const void* x;
+  const float* u;
   WinogradFinish finish;
-  float* y;
+  void* y;
   char* scratch;
 };
 
 Winograd::Winograd(const AskedConv& a, const WinogradWeights& weights, int64_t images, int threads)
-    : loops_(loops()),
+    : loops_(loops(a.x.dtype)),
       s_{.in_blocks = a.shape.in / block(),
          .out_blocks = a.shape.out / block(),
          .height = a.x.dims[2],
@@ -126,15 +132,14 @@ WinogradTiles Winograd::tiles_of(int64_t group) const {
 }
 
 void Winograd::run(const void* const* in, void* const* out, void* workspace) const {
-  const auto floats = [&](int port) { return static_cast<const float*>(in[port]); };
   char* scratch = static_cast<char*>(workspace);
-  Call call{.x = floats(0),
+  Call call{.x = in[0],
             .u = u_ ? static_cast<const float*>(u_->data()) : nullptr,
             .finish = {.low = low_, .high = high_},
-            .y = static_cast<float*>(out[0]),
+            .y = out[0],
             .scratch = scratch + filters_bytes_ + u_bytes_};
-  if (bias_) call.finish.bias = floats(ports_.bias);
-  if (residual_) call.finish.residual = {floats(ports_.residual), residual_step_};
+  if (bias_) call.finish.bias = in[ports_.bias];
+  if (residual_) call.finish.residual = {in[ports_.residual], residual_step_};
   if (!u_) {
     auto* const u = reinterpret_cast<float*>(scratch + filters_bytes_);
     void* const ends[] = {const_cast<void*>(in[ports_.weights]), scratch};

@@ -70,13 +70,15 @@ NDT_INLINE void image_column(const Vec* d, Vec* to) {
   to[5] = d[1] * (kA2 * kB2) + (d[5] - d[3] * (kA2 + kB2));
 }
 
-NDT_APART void image_tile(const float* x, int64_t row_step, float* v, int64_t position_step) {
+// Of pixels that are T, rows `row_step` numbers apart.
+template <typename T>
+NDT_APART void image_tile(const char* x, int64_t row_step, float* v, int64_t position_step) {
   Vec half[kSide][kSide];
 #pragma GCC unroll 6
   for (int c = 0; c < kSide; ++c) {
     Vec column[kSide];
 #pragma GCC unroll 6
-    for (int r = 0; r < kSide; ++r) column[r] = load(x + r * row_step + c * B);
+    for (int r = 0; r < kSide; ++r) column[r] = T::load(x + (r * row_step + c * B) * T::kBytes);
     Vec all[kSide];
     image_column(column, all);
 #pragma GCC unroll 6
@@ -112,28 +114,30 @@ Place place_of(const WinogradShape& s, int64_t tile) {
           in_image % s.tile_columns * kWinogradTile};
 }
 
+template <typename T>
 void images(const WinogradShape& s, WinogradImages x, WinogradTiles tiles, int64_t block,
             int64_t end, float* v, int64_t position_step) {
   const int64_t row = s.width * B, plane = s.height * row;
-  alignas(64) float edge[kSide * kSide * B];
+  alignas(64) char edge[kSide * kSide * B * T::kBytes];
   for (int64_t b = block; b < end; ++b) {
     Place p = place_of(s, tiles.first);
     float* to = v + b * tiles.count * B;
     for (int64_t t = 0; t < tiles.count; ++t, p.next(s), to += B) {
-      const float* const from = x.data + p.image * x.step + b * plane;
+      const char* const from =
+          static_cast<const char*>(x.data) + (p.image * x.step + b * plane) * T::kBytes;
       const int64_t y0 = p.y - s.top, x0 = p.x - s.left;
       if (y0 >= 0 && x0 >= 0 && y0 + kSide <= s.height && x0 + kSide <= s.width) {
-        image_tile(from + y0 * row + x0 * B, row, to, position_step);
+        image_tile<T>(from + (y0 * row + x0 * B) * T::kBytes, row, to, position_step);
         continue;
       }
       for (int r = 0; r < kSide; ++r) {
         for (int c = 0; c < kSide; ++c) {
           const bool there = y0 + r >= 0 && y0 + r < s.height && x0 + c >= 0 && x0 + c < s.width;
-          store(edge + (r * kSide + c) * B,
-                there ? load(from + (y0 + r) * row + (x0 + c) * B) : Vec{});
+          T::store(edge + (r * kSide + c) * B * T::kBytes,
+                   there ? T::load(from + ((y0 + r) * row + (x0 + c) * B) * T::kBytes) : Vec{});
         }
       }
-      image_tile(edge, kSide * B, to, position_step);
+      image_tile<T>(edge, kSide * B, to, position_step);
     }
   }
 }
@@ -168,30 +172,32 @@ NDT_APART void result_tile(const float* m, int64_t position_step, Vec bias, floa
   }
 }
 
+template <typename T>
 void results(const WinogradShape& s, const float* m, int64_t position_step, WinogradTiles tiles,
-             int64_t block, int64_t end, const WinogradFinish& finish, float* y, int64_t y_step) {
+             int64_t block, int64_t end, const WinogradFinish& finish, void* y, int64_t y_step) {
+  const auto at = [](auto* from, int64_t n) { return from + n * T::kBytes; };
   const int64_t row = s.out_width * B, plane = s.out_height * row;
   const Vec low = Vec{} + finish.low, high = Vec{} + finish.high;
   alignas(64) float tile[kWinogradTile * kWinogradTile * B];
   for (int64_t b = block; b < end; ++b) {
-    const Vec bias = finish.bias ? load(finish.bias + b * B) : Vec{};
+    const Vec bias =
+        finish.bias ? T::load(at(static_cast<const char*>(finish.bias), b * B)) : Vec{};
     Place p = place_of(s, tiles.first);
     for (int64_t t = 0; t < tiles.count; ++t, p.next(s), m += B) {
       result_tile(m, position_step, bias, tile);
-      const int64_t at = b * plane + p.y * row + p.x * B;
-      float* to = y + p.image * y_step + at;
-      const float* add = finish.residual.data
-                             ? finish.residual.data + p.image * finish.residual.step + at
-                             : nullptr;
+      const int64_t first = b * plane + p.y * row + p.x * B;
+      char* const to = at(static_cast<char*>(y), p.image * y_step + first);
+      const auto* add = static_cast<const char*>(finish.residual.data);
+      if (add) add = at(add, p.image * finish.residual.step + first);
       const int64_t rows = s.out_height - p.y < kWinogradTile ? s.out_height - p.y : kWinogradTile;
       const int64_t columns = s.out_width - p.x < kWinogradTile ? s.out_width - p.x : kWinogradTile;
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c) {
           Vec v = load(tile + (r * kWinogradTile + c) * B);
-          if (add) v += load(add + r * row + c * B);
+          if (add) v += T::load(at(add, r * row + c * B));
           v = v < low ? low : v;
           v = v > high ? high : v;
-          store(to + r * row + c * B, v);
+          T::store(at(to, r * row + c * B), v);
         }
       }
     }
@@ -273,6 +279,9 @@ void multiply(const float* u, int64_t blocks, const float* v, int64_t in_blocks,
 
 }  // namespace
 
-WinogradLoops winograd_loops() { return {filters, images, multiply, results}; }
+WinogradLoops winograd_loops(bool bf16) {
+  return {filters, bf16 ? images<Bf16> : images<F32>, multiply,
+          bf16 ? results<Bf16> : results<F32>};
+}
 
 }  // namespace ndtrain::onednn::NDT_ISA

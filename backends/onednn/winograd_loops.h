@@ -2,11 +2,11 @@
 // instruction set. A tile is 4 by 4 pixels of the result, made of 6 by 6 of the image: where these
 // and the filters are transformed, 36 numbers a channel are multiplied for each tile, not 144.
 // Source: A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), with
-// the points 0, +-5/8, +-3/2, whose errors are a third of those of 0, +-1, +-2.
+// the points 0, +-5/8, +-3/2, whose errors are about half of those of 0, +-1, +-2.
 //
-// B is the channels of a block; images are blocked, channels filled up with zeros. Sums run over
-// the channels of the image in their order, one product at a time: a tile has the same bits in any
-// run of tiles.
+// B is the channels of a block, images are blocked. These, what is added to the results, and the
+// results are f32 or bf16; all else, and all that is computed, is f32. Sums run over the channels
+// of the image in their order, one product at a time: a tile has the same bits in any run of tiles.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct WinogradShape {
   int64_t tile_columns, tiles;       // of a result
 };
 
-// Images [blocks][height][width][B], `step` floats from one to the next.
+// Images [blocks][height][width][B], `step` numbers from one to the next.
 struct WinogradImages {
-  const float* data = nullptr;
+  const void* data = nullptr;
   int64_t step = 0;
 };
 
@@ -35,16 +35,16 @@ struct WinogradTiles {
 };
 
 struct WinogradFinish {
-  const float* bias = nullptr;   // null: none; one for each channel
+  const void* bias = nullptr;    // null: none; one for each channel
   WinogradImages residual = {};  // that is added; null: none
   float low = 0, high = 0;       // the result is kept between them; a NaN stays one
 };
 
+// Of all that is of 36, `position_step` is how many floats lie from one to the next: fastest where
+// it is an odd number of lines of the cache.
 struct WinogradLoops {
   // Filters [channels][9][B] of one block of results, or each turned by 180 degrees, to
-  // u [36][channels][B]. Of all that is of 36,
-  // `position_step` is how many floats lie from one to the next; an odd number of blocks is
-  // fastest.
+  // u [36][channels][B].
   void (*filters)(const float* w, int64_t channels, bool turned, float* u, int64_t position_step);
   // Blocks [block, end) of the images' channels to v [36][in_blocks][tiles][B].
   void (*images)(const WinogradShape& s, WinogradImages x, WinogradTiles tiles, int64_t block,
@@ -57,17 +57,17 @@ struct WinogradLoops {
   // where the residual lies.
   void (*results)(const WinogradShape& s, const float* m, int64_t position_step,
                   WinogradTiles tiles, int64_t block, int64_t end, const WinogradFinish& finish,
-                  float* y, int64_t y_step);
+                  void* y, int64_t y_step);
 };
 
 namespace v2 {
-WinogradLoops winograd_loops();
+WinogradLoops winograd_loops(bool bf16);
 }
 namespace v3 {  // needs x86-64-v3
-WinogradLoops winograd_loops();
+WinogradLoops winograd_loops(bool bf16);
 }
 namespace v4 {  // needs x86-64-v4
-WinogradLoops winograd_loops();
+WinogradLoops winograd_loops(bool bf16);
 }
 
 }  // namespace ndtrain::onednn

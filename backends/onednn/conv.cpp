@@ -15,7 +15,7 @@ AskedConv asked(const Node& node) {
   if (a.from != Layout::kBlocked && !(a.from == Layout::kPlain && a.shape.few_channels())) {
     unsupported("its input is not blocked");
   }
-  if (a.how.weights_change) check_changing(a);
+  if (a.weights_change) check_changing(a);
   return a;
 }
 

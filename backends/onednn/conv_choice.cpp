@@ -21,7 +21,7 @@ constexpr size_t kMostPorts = 4;
 
 std::vector<int64_t> sizes_for(const AskedConv& a, const Desc& weights) {
   // Weights that change are for the slices of any number of threads, so that these stay small.
-  const bool heavy = weights.get_size() > kHeavyWeights && !a.how.weights_change;
+  const bool heavy = weights.get_size() > kHeavyWeights && !a.weights_change;
   std::vector<int64_t> sizes;
   for (const int64_t images : kSizes) {
     if (images > kMostOfLightWeights && !heavy) break;
@@ -77,7 +77,7 @@ double time_direct(const AskedConv& a, const DirectForm& form) {
 double time_winograd(const AskedConv& a, int64_t images) {
   const Desc plain = plain_desc(a.shape.as_asked(), a.weights_dtype);
   const Buffer weights = zeros(plain.get_size());
-  const bool change = a.how.weights_change;
+  const bool change = a.weights_change;
   const Winograd kernel(a, {.plain = plain, .data = change ? nullptr : weights.get()}, images, 1);
   const auto bytes = [&](const ndt_tensor_type& t, Layout layout) {
     return static_cast<size_t>(images * image_step(t, layout) * size_of(t.dtype));
@@ -100,7 +100,7 @@ std::string key_of(const AskedConv& a) {
   key << "conv3x3 " << a.shape.in << '>' << a.shape.out << ' ' << a.x.dims[2] << 'x' << a.x.dims[3]
       << '>' << a.y.dims[2] << 'x' << a.y.dims[3];
   if (a.x.dtype == NDT_BF16) key << " bf16";
-  if (a.how.weights_change) key << " changing";
+  if (a.weights_change) key << " changing";
   if (a.how.bias) key << " bias";
   if (a.how.finish.sum) key << " sum";
   if (a.how.finish.activation) key << " activation";

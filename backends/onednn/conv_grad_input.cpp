@@ -27,7 +27,7 @@ Back asked(const Node& node) {
   if (b.conv.from != Layout::kBlocked || b.conv.to != Layout::kBlocked) {
     unsupported("it is not blocked");
   }
-  b.conv.how.weights_change = true;  // the library has no form of its own for them backwards
+  b.conv.weights_change = true;  // the library has no form of its own for them backwards
   check_changing(b.conv);
   return b;
 }

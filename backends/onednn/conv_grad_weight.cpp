@@ -5,38 +5,25 @@
 // neither does a bit of the result. Sums are f32, and rounded once.
 #include <cstring>
 
+#include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
+#include "backends/onednn/winograd_grad.h"
 
 namespace ndtrain::onednn {
 namespace {
 
-constexpr int64_t kChannels = 128;      // of a task, about
-constexpr int64_t kLeastWinograd = 28;  // pixels of a side: with fewer it was not faster
-constexpr int64_t kChannelsOfWinograd = 32, kOfLargeImages = 64;  // at least
-constexpr int64_t kLargeImage = 60 * 60;                          // pixels
+constexpr int64_t kChannels = 128;  // of a task, about
 constexpr int64_t kTasks = 8, kMostImageRuns = 4;
 
-// Whether the library's Winograd is there and faster.
-bool library_winograd(const AskedConv& a) {
-  const ConvShape& s = a.shape;
-  const int64_t height = a.y.dims[2], width = a.y.dims[3];
-  return has_winograd() && a.x.dtype == NDT_F32 && s.groups == 1 && !s.changed() && s.height == 3 &&
-         s.width == 3 && s.strides == Dims{1, 1} && s.dilations == Dims{0, 0} &&
-         std::min(height, width) >= kLeastWinograd &&
-         std::min(s.in, s.out) >=
-             (height * width > kLargeImage ? kOfLargeImages : kChannelsOfWinograd);
-}
-
-AskedConv asked(const ndt_device& device, const Node& node) {
+AskedConv asked(const Node& node) {
   check_trained_float(node);
   AskedConv a = ask(node, node.in(0), node.out(), node.in(1));
   const bool few = a.shape.few_channels() && a.from == Layout::kPlain;
   if (a.from != Layout::kBlocked && !few) unsupported("its images are not blocked");
   if (a.to != Layout::kBlocked) unsupported("the gradient it goes back from is not blocked");
   if (a.from == Layout::kBlocked) check_changing(a);
-  a.how.weights_change = true;
-  a.how.winograd = !device.less_memory && library_winograd(a);
+  a.weights_change = true;
   if (has_gaps(a.x, a.from) || has_gaps(a.y, a.to)) unsupported("an input has gaps");
   return a;
 }
@@ -166,7 +153,9 @@ class GradWeight final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_conv_grad_weight(const ndt_device& device, const Node& node) {
-  return std::make_unique<GradWeight>(asked(device, node));
+  const AskedConv a = asked(node);
+  if (!device.less_memory && winograd_by_rule(a)) return winograd_grad_weight(a);
+  return std::make_unique<GradWeight>(a);
 }
 
 void prefer_conv_grad_weight(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
@@ -176,7 +165,7 @@ void prefer_conv_grad_weight(const Node& node, ndt_tensor_type* in, ndt_tensor_t
   set_layout(in[1], Layout::kBlocked);
   set_layout(out[0], Layout::kPlain);
   const ndt_node wanted = node.with(in, out);
-  const GradWeight kernel{asked({}, Node(wanted))};
+  const GradWeight kernel{asked(Node(wanted))};
 }
 
 }  // namespace ndtrain::onednn

@@ -57,7 +57,7 @@ AskedConv ask(const Node& node, ConvPorts ports) {
   const ndt_tensor_type& y = node.out();
   AskedConv a = ask(node, node.in(0), node.in(ports.weights), y);
   a.ports = ports;
-  a.how.weights_change = !node.constant(ports.weights);
+  a.weights_change = !node.constant(ports.weights);
   a.how.finish = {.sum = node.has(ports.residual), .activation = activation_of(node)};
   if (node.has(ports.bias)) a.how.bias = plain_desc({y.dims[1]}, node.in(ports.bias).dtype);
   if (node.has(ports.residual)) {
@@ -94,7 +94,7 @@ std::unique_ptr<Kernel> kernel_with_weights(const Node& node, const AskedConv& a
                                             const Desc& wanted, Sliced::Plan plan) {
   using Role = Sliced::Port::Role;
   const auto port = plan.ports.begin() + 1;
-  if (a.how.weights_change) {
+  if (a.weights_change) {
     plan.fixed = true;  // sizes take the weights alike, and sums may depend on them
     plan.cut = {};
     plan.ports.insert(port, {Role::kInput, a.ports.weights});

@@ -25,6 +25,7 @@ struct AskedConv {
   ndt_dtype weights_dtype;
   Layout from, to;
   ConvPorts ports = {};
+  bool weights_change = false;  // from run to run
 
   Convolution filled(int64_t images, const Desc& weights) const;
   PrimitivePtr make(int64_t images, const Desc& weights) const;

@@ -1,5 +1,5 @@
 // oneDNN as this plugin uses it. What differs between versions 2 and 3 of the library is in
-// dnnl_v2.cpp and dnnl_v3.cpp, one of which is built: operation descriptors, scales, Winograd.
+// dnnl_v2.cpp and dnnl_v3.cpp, one of which is built: operation descriptors and scales.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,9 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
 bool has_avx512();
-bool has_vnni();  // products of bytes are summed without saturation
-bool has_bf16();  // products of bf16 at twice the rate of f32
-bool has_amx();   // products of bf16 and of bytes many times as fast
-bool has_winograd();
+bool has_vnni();                                 // products of bytes are summed without saturation
+bool has_bf16();                                 // products of bf16 at twice the rate of f32
+bool has_amx();                                  // products of bf16 and of bytes many times as fast
 std::string library_name();                      // "2.6.3 avx512_core_bf16"
 dnnl::memory::data_type data_type(ndt_dtype t);  // throws Unsupported for what the library lacks
 
@@ -105,8 +104,6 @@ struct Convolution {
   Desc src, weights, dst;
   std::optional<Desc> bias;
   Dims strides, dilations, begin, end;  // dilations as the library counts: 0 is none
-  bool winograd = false;
-  bool weights_change = false;  // from run to run: any transform of them is the primitive's
   Finish finish = {};
 };
 

@@ -4,17 +4,15 @@
 namespace ndtrain::onednn {
 namespace {
 
-dnnl::algorithm algorithm_of(const Convolution& c) {
-  return c.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
-}
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
 // What the library wants to know of the way forward before it goes back. Gradients of weights may
 // be wider than these.
 dnnl::convolution_forward::primitive_desc forward_of(const Convolution& c) {
   using F = dnnl::convolution_forward;
   const Desc weights(c.weights.dims(), c.src.data_type(), dnnl::memory::format_tag::any);
-  const F::desc d(dnnl::prop_kind::forward_training, algorithm_of(c), c.src, weights, c.dst,
-                  c.strides, c.dilations, c.begin, c.end);
+  const F::desc d(dnnl::prop_kind::forward_training, kDirect, c.src, weights, c.dst, c.strides,
+                  c.dilations, c.begin, c.end);
   return {d, engine()};
 }
 
@@ -38,8 +36,6 @@ dnnl::primitive_attr attributes(const Finish& f) {
 
 }  // namespace
 
-bool has_winograd() { return has_avx512(); }
-
 DescPart cut(const Desc& whole, const Dims& dims, const Dims& first) {
   try {
     Desc part = whole.submemory_desc(dims, first);
@@ -57,13 +53,11 @@ PrimitivePtr convolution(const Convolution& c) {
   if (c.bias) args.push_back(DNNL_ARG_BIAS);
   args.push_back(DNNL_ARG_DST);
   return make<F>("convolution", args, [&] {
-    const auto kind = algorithm_of(c);
-    const auto how =
-        c.weights_change ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const F::desc d = c.bias ? F::desc(how, kind, c.src, c.weights, *c.bias, c.dst, c.strides,
+    const auto how = dnnl::prop_kind::forward_inference;
+    const F::desc d = c.bias ? F::desc(how, kDirect, c.src, c.weights, *c.bias, c.dst, c.strides,
                                        c.dilations, c.begin, c.end)
-                             : F::desc(how, kind, c.src, c.weights, c.dst, c.strides, c.dilations,
-                                       c.begin, c.end);
+                             : F::desc(how, kDirect, c.src, c.weights, c.dst, c.strides,
+                                       c.dilations, c.begin, c.end);
     return F::primitive_desc(d, attributes(c.finish), engine());
   });
 }
@@ -71,8 +65,7 @@ PrimitivePtr convolution(const Convolution& c) {
 PrimitivePtr convolution_back_data(const Convolution& c) {
   using B = dnnl::convolution_backward_data;
   return make<B>("convolution", {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}, [&] {
-    const B::desc d(algorithm_of(c), c.src, c.weights, c.dst, c.strides, c.dilations, c.begin,
-                    c.end);
+    const B::desc d(kDirect, c.src, c.weights, c.dst, c.strides, c.dilations, c.begin, c.end);
     return B::primitive_desc(d, attributes({}), engine(), forward_of(c));
   });
 }
@@ -80,8 +73,7 @@ PrimitivePtr convolution_back_data(const Convolution& c) {
 PrimitivePtr convolution_back_weights(const Convolution& c) {
   using B = dnnl::convolution_backward_weights;
   return make<B>("convolution", {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, [&] {
-    const B::desc d(algorithm_of(c), c.src, c.weights, c.dst, c.strides, c.dilations, c.begin,
-                    c.end);
+    const B::desc d(kDirect, c.src, c.weights, c.dst, c.strides, c.dilations, c.begin, c.end);
     return B::primitive_desc(d, attributes({}), engine(), forward_of(c));
   });
 }

@@ -10,9 +10,7 @@ using Fixed = Primitive::Fixed;
 using Tag = dnnl::memory::format_tag;
 using Type = dnnl::memory::data_type;
 
-dnnl::algorithm algorithm_of(const Convolution& c) {
-  return c.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
-}
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 
 // Laid out as the primitive likes.
 Desc free_desc(const Desc& desc) { return {desc.get_dims(), desc.get_data_type(), Tag::any}; }
@@ -22,8 +20,8 @@ Desc free_desc(const Desc& desc) { return {desc.get_dims(), desc.get_data_type()
 dnnl::convolution_forward::primitive_desc forward_of(const Convolution& c) {
   using F = dnnl::convolution_forward;
   const Desc weights(c.weights.get_dims(), c.src.get_data_type(), Tag::any);
-  return F::primitive_desc(engine(), dnnl::prop_kind::forward_training, algorithm_of(c), c.src,
-                           weights, c.dst, c.strides, c.dilations, c.begin, c.end);
+  return F::primitive_desc(engine(), dnnl::prop_kind::forward_training, kDirect, c.src, weights,
+                           c.dst, c.strides, c.dilations, c.begin, c.end);
 }
 
 // HardSwish is x * clip(alpha * x + beta, 0, 1) here.
@@ -90,9 +88,6 @@ Tag tag_of(const Desc& desc) {
 
 }  // namespace
 
-// Gone from version 3 for this processor.
-bool has_winograd() { return false; }
-
 // Not the library's own submemory, for which kernels are refused.
 DescPart cut(const Desc& whole, const Dims& dims, const Dims& first) {
   try {
@@ -116,14 +111,12 @@ PrimitivePtr convolution(const Convolution& c) {
   args.push_back(DNNL_ARG_DST);
   Fixed fixed;
   const auto describe = [&] {
-    const auto kind = algorithm_of(c);
-    const auto how =
-        c.weights_change ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    const auto how = dnnl::prop_kind::forward_inference;
     const dnnl::primitive_attr a = attributes(c.finish, fixed, 4);
     const auto with = [&](const Desc& weights) {
-      return c.bias ? F::primitive_desc(engine(), how, kind, c.src, weights, *c.bias, c.dst,
+      return c.bias ? F::primitive_desc(engine(), how, kDirect, c.src, weights, *c.bias, c.dst,
                                         c.strides, c.dilations, c.begin, c.end, a)
-                    : F::primitive_desc(engine(), how, kind, c.src, weights, c.dst, c.strides,
+                    : F::primitive_desc(engine(), how, kDirect, c.src, weights, c.dst, c.strides,
                                         c.dilations, c.begin, c.end, a);
     };
     if (c.weights.get_data_type() != Type::s8) return with(c.weights);
@@ -138,16 +131,16 @@ PrimitivePtr convolution(const Convolution& c) {
 PrimitivePtr convolution_back_data(const Convolution& c) {
   using B = dnnl::convolution_backward_data;
   return make<B>("convolution", {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}, [&] {
-    return B::primitive_desc(engine(), algorithm_of(c), c.src, c.weights, c.dst, c.strides,
-                             c.dilations, c.begin, c.end, forward_of(c), plain());
+    return B::primitive_desc(engine(), kDirect, c.src, c.weights, c.dst, c.strides, c.dilations,
+                             c.begin, c.end, forward_of(c), plain());
   });
 }
 
 PrimitivePtr convolution_back_weights(const Convolution& c) {
   using B = dnnl::convolution_backward_weights;
   return make<B>("convolution", {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, [&] {
-    return B::primitive_desc(engine(), algorithm_of(c), c.src, c.weights, c.dst, c.strides,
-                             c.dilations, c.begin, c.end, forward_of(c), plain());
+    return B::primitive_desc(engine(), kDirect, c.src, c.weights, c.dst, c.strides, c.dilations,
+                             c.begin, c.end, forward_of(c), plain());
   });
 }
 

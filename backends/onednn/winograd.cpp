@@ -10,16 +10,7 @@ namespace {
 constexpr int64_t kTiles = 64;       // of a group: for so many the weights are read once
 constexpr int64_t kLeastTiles = 12;  // of one that is there for one more thread
 
-WinogradLoops loops(ndt_dtype images) {
-  const bool bf16 = images == NDT_BF16;
-  return block() == 16 ? v4::winograd_loops(bf16) : v3::winograd_loops(bf16);
-}
-
 int64_t in_tiles(int64_t pixels) { return (pixels + kWinogradTile - 1) / kWinogradTile; }
-
-// Floats from one of the 36 to the next: numbers of a place in odd lines, not all in one set of the
-// cache.
-int64_t step_of(int64_t blocks) { return (blocks | 1) * block(); }
 
 size_t bytes_of(int64_t floats) { return whole_lines(static_cast<size_t>(floats) * sizeof(float)); }
 
@@ -44,13 +35,34 @@ bool can_winograd(const AskedConv& a) {
   const ConvShape& s = a.shape;
   const ndt_dtype t = a.x.dtype;
   const bool alike = a.y.dtype == t && a.weights_dtype == t &&
-                     (!a.how.bias || a.how.bias->data_type() == data_type(t)) &&
+                     (!a.how.bias || *a.how.bias == plain_desc({s.out}, t)) &&
                      a.from == Layout::kBlocked && a.to == Layout::kBlocked;
   return alike && (t == NDT_F32 || t == NDT_BF16) && count(a.y) > 0 && s.groups == 1 &&
          !s.changed() && s.height == 3 && s.width == 3 && s.strides == Dims{1, 1} &&
          s.dilations == Dims{0, 0} && s.in % block() == 0 && s.out % block() == 0 &&
          is_clamp(a.how.finish.activation) && (block() == 16 || __builtin_cpu_supports("avx2"));
 }
+
+WinogradLoops winograd_loops(ndt_dtype images) {
+  const bool bf16 = images == NDT_BF16;
+  return block() == 16 ? v4::winograd_loops(bf16) : v3::winograd_loops(bf16);
+}
+
+WinogradShape winograd_shape(const AskedConv& a) {
+  return {.in_blocks = a.shape.in / block(),
+          .out_blocks = a.shape.out / block(),
+          .height = a.x.dims[2],
+          .width = a.x.dims[3],
+          .top = a.shape.begin[0],
+          .left = a.shape.begin[1],
+          .out_height = a.y.dims[2],
+          .out_width = a.y.dims[3],
+          .tile_columns = in_tiles(a.y.dims[3]),
+          .tiles = in_tiles(a.y.dims[2]) * in_tiles(a.y.dims[3])};
+}
+
+// An odd number of lines, so that what is of one place is not all in one set of the cache.
+int64_t winograd_step(int64_t blocks) { return (blocks | 1) * block(); }
 
 struct Winograd::Call {
   const void* x;
@@ -61,17 +73,8 @@ struct Winograd::Call {
 };
 
 Winograd::Winograd(const AskedConv& a, const WinogradWeights& weights, int64_t images, int threads)
-    : loops_(loops(a.x.dtype)),
-      s_{.in_blocks = a.shape.in / block(),
-         .out_blocks = a.shape.out / block(),
-         .height = a.x.dims[2],
-         .width = a.x.dims[3],
-         .top = a.shape.begin[0],
-         .left = a.shape.begin[1],
-         .out_height = a.y.dims[2],
-         .out_width = a.y.dims[3],
-         .tile_columns = in_tiles(a.y.dims[3]),
-         .tiles = in_tiles(a.y.dims[2]) * in_tiles(a.y.dims[3])},
+    : loops_(winograd_loops(a.x.dtype)),
+      s_(winograd_shape(a)),
       ports_(a.ports),
       bias_(a.how.bias),
       residual_(a.how.finish.sum),
@@ -119,8 +122,8 @@ void Winograd::cut() {
     groups_ = std::max(groups_, std::min((threads_ + parts_ - 1) / parts_, tiles_ / kLeastTiles));
   }
   const int64_t most = (tiles_ + groups_ - 1) / groups_;
-  v_bytes_ = bytes_of(kWinogradPositions * step_of(s_.in_blocks * most));
-  m_bytes_ = bytes_of(kWinogradPositions * step_of(blocks * most));
+  v_bytes_ = bytes_of(kWinogradPositions * winograd_step(s_.in_blocks * most));
+  m_bytes_ = bytes_of(kWinogradPositions * winograd_step(blocks * most));
   slots_ = static_cast<int>(std::min<int64_t>(threads_, groups_ * parts_));
   workspace_bytes = filters_bytes_ + u_bytes_ + static_cast<size_t>(slots_) * slot_bytes();
   if (parts_ > 1) workspace_bytes += static_cast<size_t>(groups_) * v_bytes_;
@@ -153,8 +156,8 @@ void Winograd::run(const void* const* in, void* const* out, void* workspace) con
 void Winograd::multiply(const Call& call, WinogradTiles tiles, const float* v, Run blocks,
                         float* m) const {
   const int64_t of_block = s_.in_blocks * block() * block();
-  const int64_t v_step = step_of(s_.in_blocks * tiles.count),
-                m_step = step_of(blocks.n * tiles.count);
+  const int64_t v_step = winograd_step(s_.in_blocks * tiles.count),
+                m_step = winograd_step(blocks.n * tiles.count);
   for (int64_t p = 0; p < kWinogradPositions; ++p) {
     const float* const u = call.u + (p * s_.out_blocks + blocks.first) * of_block;
     const float* const next = p + 1 < kWinogradPositions ? u + s_.out_blocks * of_block : u;
@@ -170,7 +173,7 @@ void Winograd::run_groups(const Call& call) const {
     auto* const v = reinterpret_cast<float*>(scratch);
     const WinogradTiles tiles = tiles_of(group);
     loops_.images(s_, {call.x, x_step_}, tiles, 0, s_.in_blocks, v,
-                  step_of(s_.in_blocks * tiles.count));
+                  winograd_step(s_.in_blocks * tiles.count));
     multiply(call, tiles, v, {0, s_.out_blocks}, reinterpret_cast<float*>(scratch + v_bytes_));
   });
 }
@@ -185,7 +188,7 @@ void Winograd::run_parts(const Call& call) const {
     const WinogradTiles tiles = tiles_of(group);
     loops_.images(s_, {call.x, x_step_}, tiles, share * s_.in_blocks / shares,
                   (share + 1) * s_.in_blocks / shares, v_of(group),
-                  step_of(s_.in_blocks * tiles.count));
+                  winograd_step(s_.in_blocks * tiles.count));
   });
   const int64_t pairs = (s_.out_blocks + 1) / 2;
   char* const slots = call.scratch + static_cast<size_t>(groups_) * v_bytes_;

@@ -17,6 +17,12 @@ namespace ndtrain::onednn {
 // Whether the loops take the convolution on this processor.
 bool can_winograd(const AskedConv& a);
 
+// What the loops are told of it, and the loops for its images.
+WinogradShape winograd_shape(const AskedConv& a);
+WinogradLoops winograd_loops(ndt_dtype images);
+// Of so many blocks, floats from one of the 36 to the next.
+int64_t winograd_step(int64_t blocks);
+
 struct WinogradWeights {
   Desc plain;                  // [out, in, 3, 3], as they come
   bool turned = false;         // each filter by 180 degrees

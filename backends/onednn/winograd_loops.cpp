@@ -277,11 +277,149 @@ void multiply(const float* u, int64_t blocks, const float* v, int64_t in_blocks,
   }
 }
 
+// A of one column: 6 from 4.
+NDT_INLINE void gradient_column(const Vec* d, Vec* to) {
+  const Vec even_a = d[0] + d[2] * kA2, odd_a = d[1] * kA + d[3] * (kA2 * kA);
+  const Vec even_b = d[0] + d[2] * kB2, odd_b = d[1] * kB + d[3] * (kB2 * kB);
+  to[0] = d[0];
+  to[1] = even_a + odd_a;
+  to[2] = even_a - odd_a;
+  to[3] = even_b + odd_b;
+  to[4] = even_b - odd_b;
+  to[5] = d[3];
+}
+
+NDT_APART void gradient_tile(const float* d, float* w, int64_t position_step) {
+  Vec half[kSide][kWinogradTile];
+#pragma GCC unroll 4
+  for (int c = 0; c < kWinogradTile; ++c) {
+    Vec column[kWinogradTile], all[kSide];
+#pragma GCC unroll 4
+    for (int r = 0; r < kWinogradTile; ++r) column[r] = load(d + (r * kWinogradTile + c) * B);
+    gradient_column(column, all);
+#pragma GCC unroll 6
+    for (int r = 0; r < kSide; ++r) half[r][c] = all[r];
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < kSide; ++r) {
+    Vec all[kSide];
+    gradient_column(half[r], all);
+#pragma GCC unroll 6
+    for (int c = 0; c < kSide; ++c) store(w + (r * kSide + c) * position_step, all[c]);
+  }
+}
+
+template <typename T>
+void result_gradients(const WinogradShape& s, WinogradImages dy, WinogradTiles tiles, int64_t block,
+                      int64_t end, float* w, int64_t position_step) {
+  const int64_t row = s.out_width * B, plane = s.out_height * row;
+  alignas(64) float tile[kWinogradTile * kWinogradTile * B];
+  for (int64_t b = block; b < end; ++b) {
+    Place p = place_of(s, tiles.first);
+    float* to = w + b * tiles.count * B;
+    for (int64_t t = 0; t < tiles.count; ++t, p.next(s), to += B) {
+      const char* const from = static_cast<const char*>(dy.data) +
+                               (p.image * dy.step + b * plane + p.y * row + p.x * B) * T::kBytes;
+      for (int64_t r = 0; r < kWinogradTile; ++r) {
+        for (int64_t c = 0; c < kWinogradTile; ++c) {
+          const bool there = p.y + r < s.out_height && p.x + c < s.out_width;
+          store(tile + (r * kWinogradTile + c) * B,
+                there ? T::load(from + (r * row + c * B) * T::kBytes) : Vec{});
+        }
+      }
+      gradient_tile(tile, to, position_step);
+    }
+  }
+}
+
+constexpr int kRows = kBlock / 2, kMostColumns = 3;  // rows times blocks of columns in registers
+
+// Of kRows channels of results and C blocks of channels of images.
+template <int C>
+NDT_APART void add_products(const float* w, const float* v, int64_t tiles, bool add, float* g) {
+  Vec sum[C][kRows];
+#pragma GCC unroll 3
+  for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 8
+    for (int o = 0; o < kRows; ++o) sum[c][o] = add ? load(g + (c * B + o) * B) : Vec{};
+  }
+  for (int64_t t = 0; t < tiles; ++t, w += B, v += B) {
+    Vec x[C];
+#pragma GCC unroll 3
+    for (int c = 0; c < C; ++c) x[c] = load(v + c * tiles * B);
+#pragma GCC unroll 8
+    for (int o = 0; o < kRows; ++o) {
+      const Vec d = Vec{} + w[o];
+#pragma GCC unroll 3
+      for (int c = 0; c < C; ++c) sum[c][o] += d * x[c];
+    }
+  }
+#pragma GCC unroll 3
+  for (int c = 0; c < C; ++c) {
+#pragma GCC unroll 8
+    for (int o = 0; o < kRows; ++o) store(g + (c * B + o) * B, sum[c][o]);
+  }
+}
+
+void accumulate(const float* w, int64_t blocks, const float* v, int64_t in_blocks, int64_t tiles,
+                bool add, float* g) {
+  constexpr decltype(&add_products<1>) kOf[] = {add_products<1>, add_products<2>, add_products<3>};
+  for (int64_t c = 0; c < in_blocks; c += kMostColumns) {
+    const int64_t n = in_blocks - c < kMostColumns ? in_blocks - c : kMostColumns;
+    for (int64_t o = 0; o < blocks * B; o += kRows) {
+      const int64_t b = o / B, in_block = o % B;
+      kOf[n - 1](w + b * tiles * B + in_block, v + c * tiles * B, tiles, add,
+                 g + ((b * in_blocks + c) * B + in_block) * B);
+    }
+  }
+}
+
+// G^T of one column: 3 from 6.
+NDT_INLINE void filter_gradient_column(const Vec* s, Vec* to) {
+  constexpr float n0 = 1 / (kA2 * kB2), na = 1 / (2 * kA2 * (kA2 - kB2)),
+                  nb = 1 / (2 * kB2 * (kB2 - kA2));
+  const Vec sum_a = s[1] + s[2], less_a = s[1] - s[2];
+  const Vec sum_b = s[3] + s[4], less_b = s[3] - s[4];
+  to[0] = s[0] * n0 + (sum_a * na + sum_b * nb);
+  to[1] = less_a * (kA * na) + less_b * (kB * nb);
+  to[2] = sum_a * (kA2 * na) + (sum_b * (kB2 * nb) + s[5]);
+}
+
+void filter_gradients(const float* g, int64_t position_step, int64_t in_blocks, float* dw) {
+  for (int64_t c = 0; c < in_blocks; ++c) {
+    for (int64_t o = 0; o < B; ++o, g += B) {
+      float* const to = dw + (o * in_blocks + c) * 9 * B;
+      Vec half[3][kSide];
+#pragma GCC unroll 6
+      for (int x = 0; x < kSide; ++x) {
+        Vec column[kSide], all[3];
+#pragma GCC unroll 6
+        for (int y = 0; y < kSide; ++y) column[y] = load(g + (y * kSide + x) * position_step);
+        filter_gradient_column(column, all);
+#pragma GCC unroll 3
+        for (int y = 0; y < 3; ++y) half[y][x] = all[y];
+      }
+#pragma GCC unroll 3
+      for (int y = 0; y < 3; ++y) {
+        Vec all[3];
+        filter_gradient_column(half[y], all);
+#pragma GCC unroll 3
+        for (int x = 0; x < 3; ++x) store(to + (y * 3 + x) * B, all[x]);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 WinogradLoops winograd_loops(bool bf16) {
-  return {filters, bf16 ? images<Bf16> : images<F32>, multiply,
-          bf16 ? results<Bf16> : results<F32>};
+  return {.filters = filters,
+          .images = bf16 ? images<Bf16> : images<F32>,
+          .multiply = multiply,
+          .results = bf16 ? results<Bf16> : results<F32>,
+          .result_gradients = bf16 ? result_gradients<Bf16> : result_gradients<F32>,
+          .accumulate = accumulate,
+          .filter_gradients = filter_gradients};
 }
 
 }  // namespace ndtrain::onednn::NDT_ISA

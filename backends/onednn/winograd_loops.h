@@ -58,6 +58,19 @@ struct WinogradLoops {
   void (*results)(const WinogradShape& s, const float* m, int64_t position_step,
                   WinogradTiles tiles, int64_t block, int64_t end, const WinogradFinish& finish,
                   void* y, int64_t y_step);
+
+  // Backwards, for the gradient of the filters: the transposes of `results`, `multiply` and
+  // `filters`.
+  // Blocks [block, end) of the results' gradients to w [36][out_blocks][tiles][B].
+  void (*result_gradients)(const WinogradShape& s, WinogradImages dy, WinogradTiles tiles,
+                           int64_t block, int64_t end, float* w, int64_t position_step);
+  // To g [blocks][in_blocks][B][B], or from there on: the products of w [blocks][tiles][B] and
+  // v [in_blocks][tiles][B], summed over the tiles in their order.
+  void (*accumulate)(const float* w, int64_t blocks, const float* v, int64_t in_blocks,
+                     int64_t tiles, bool add, float* g);
+  // g [36][in_blocks][B][B] of one block of results to their filters' gradients
+  // [B][in_blocks][9][B].
+  void (*filter_gradients)(const float* g, int64_t position_step, int64_t in_blocks, float* dw);
 };
 
 namespace v2 {

@@ -47,11 +47,21 @@ std::vector<Training> training_cases() {
   };
   add("Photo", {kImages, 3, 29, 29}, {40, 3, 7, 7}, 2);
   add("Winograd", {kImages, 64, 28, 28}, {64, 64, 3, 3});
+  add("UnevenTiles", {kImages, 32, 13, 13}, {80, 32, 3, 3});
   add("FewPixels", {kImages, 48, 7, 7}, {48, 48, 3, 3});
   add("Strided", {kImages, 32, 15, 15}, {64, 32, 3, 3}, 2);
   add("Pointwise", {kImages, 64, 9, 9}, {300, 64, 1, 1});
   add("PointwiseStrided", {kImages, 64, 14, 14}, {256, 64, 1, 1}, 2);
   add("OneImage", {1, 32, 14, 14}, {272, 32, 3, 3});
+  const Attrs uneven{{"pads", Ints{1, 0, 0, 1}}};
+  Attrs of_input = uneven, of_weight = uneven;
+  of_input.set("input_shape", Ints{kImages, 32, 10, 7});
+  of_weight.set("kernel_shape", Ints{3, 3});
+  const Shape from{kImages, 32, 10, 7}, to{kImages, 48, 9, 6};
+  cases.push_back({"PaddedUnevenly",
+                   "ConvGradInput",
+                   {.inputs = {to, Shape{48, 32, 3, 3}}, .attrs = of_input}});
+  cases.push_back({"PaddedUnevenly", "ConvGradWeight", {.inputs = {from, to}, .attrs = of_weight}});
   const Shape x{kImages, 40, 19, 17}, c{40};
   cases.push_back({"Statistics",
                    "BatchNormalization",

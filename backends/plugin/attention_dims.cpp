@@ -38,9 +38,11 @@ MaskSteps::MaskSteps(const Node& node, int input, const AttentionDims& dims)
     : present(node.has(input)) {
   if (!present) return;
   const ndt_tensor_type& t = node.in(input);
-  const int64_t scores[] = {dims.images, dims.heads, dims.queries, dims.keys};
-  int64_t* const steps[] = {&image, &head, &query, &key};
   if (t.rank > 4) invalid("the mask is of rank ", t.rank);
+  if (t.rank == 4) masks = t.dims[0];
+  if (masks < 1 || dims.images % masks != 0) invalid("masks do not divide the images");
+  const int64_t scores[] = {masks, dims.heads, dims.queries, dims.keys};
+  int64_t* const steps[] = {&image, &head, &query, &key};
   int64_t step = 1;
   for (int d = t.rank; d-- > 0;) {
     const int of = d + 4 - t.rank;

@@ -33,14 +33,16 @@ struct AttentionDims {
   HeadRows rows_of(int64_t head, int64_t rows, int64_t n, int part) const;
 };
 
-// What is added to the scores, broadcast to [images, heads, queries, keys].
+// What is added to the scores, broadcast to [masks, heads, queries, keys]: image i has mask
+// i % masks.
 struct MaskSteps {
   bool present;
+  int64_t masks = 1;
   int64_t image = 0, head = 0, query = 0, key = 0;  // 0 where it broadcasts
 
   MaskSteps(const Node& node, int input, const AttentionDims& dims);
   int64_t first(int64_t of, const AttentionDims& dims) const {  // of all heads' head `of`
-    return of / dims.heads * image + of % dims.heads * head;
+    return of / dims.heads % masks * image + of % dims.heads * head;
   }
 };
 

@@ -1,7 +1,9 @@
 // FusedAttention: y = softmax(scale q k^T + mask) v, per image and head; what a pass makes of
 // MatMul, Softmax, MatMul for devices that have it as one kernel (Vaswani et al., "Attention Is All
 // You Need", 2017; Dao et al., "FlashAttention", 2022).
-//   q [B, H, S, D], k [B, H, T, D], v [B, H, T, E], mask broadcasting to [B, H, S, T]
+//   q [B, H, S, D], k [B, H, T, D], v [B, H, T, E], mask broadcasting to [M, H, S, T]; M divides B
+//   (1 and B are the usual ones), and image i has mask i % M, as the windows of a photo have (Liu
+//   et al., "Swin Transformer", 2021)
 //   y [B, H, S, E], l [B, H, S]: the logarithms of the sums that the softmax divides by
 // With heads_axis 2 all but mask and l have their heads behind the rows: q [B, S, H, D]. Packed,
 // the first input is q, k and v behind each other, [B, S, 3 H, D], and the next two are absent.
@@ -73,11 +75,21 @@ struct Fit {
   Shape sums() const { return {q.images, q.heads, q.rows}; }
 };
 
+// What a mask broadcasts to: the scores of as many images as have one of their own.
+Shape masked(const Shape& mask, const Shape& scores) {
+  return mask.rank() == 4 ? scores.with(0, mask[0]) : scores.with(0, 1);
+}
+
 void check_mask(const InferContext& c, size_t i, const Shape& scores) {
   if (!c.has(i)) return;
   require_same_dtype(c, 0, i);
-  if (broadcast(c.shape(i), scores, "the mask") != scores) {
-    throw Error("a mask of ", c.shape(i), " for scores ", scores);
+  const Shape& mask = c.shape(i);
+  const Shape whole = masked(mask, scores);
+  if (broadcast(mask, whole, "the mask") != whole) {
+    throw Error("a mask of ", mask, " for scores ", scores);
+  }
+  if (whole[0] == 0 || scores[0] % whole[0] != 0) {
+    throw Error("a mask of ", mask, ": its first dim does not divide ", scores[0], " images");
   }
 }
 
@@ -101,8 +113,9 @@ class Scores {
         q_(c.in[first]),
         k_(c.in[is_packed(c.attrs) ? first : first + 1]) {
     if (!c.has(mask)) return;
-    const Shape from[] = {c.shape(mask)};
-    for_each_broadcast(fit_.scores(), from, [&](int64_t, std::span<const int64_t> at) {
+    const Shape from[] = {c.shape(mask)}, whole = masked(from[0], fit_.scores());
+    masked_heads_ = whole[0] * whole[1];
+    for_each_broadcast(whole, from, [&](int64_t, std::span<const int64_t> at) {
       mask_.push_back(c.in[mask][static_cast<size_t>(at[0])]);
     });
   }
@@ -116,7 +129,9 @@ class Scores {
         dot += q_[fit_.q.at(head, s, d)] * k_[fit_.k.at(head, t, d)];
       }
       w[t] = dot * scale_;
-      if (!mask_.empty()) w[t] += mask_[(head * fit_.q.rows + s) * fit_.k.rows + t];
+      if (!mask_.empty()) {
+        w[t] += mask_[(head % masked_heads_ * fit_.q.rows + s) * fit_.k.rows + t];
+      }
     }
     return w;
   }
@@ -126,6 +141,7 @@ class Scores {
   double scale_;
   const std::vector<double>&q_, &k_;
   std::vector<double> mask_;
+  int64_t masked_heads_ = 0;  // of all images that have masks of their own
 };
 
 void reference(const ReferenceContext& c) {
@@ -258,6 +274,7 @@ std::vector<Example> examples() {
        .attrs = {{"scale", -0.5}},
        .outputs = 2,
        .check_gradient = false},
+      {{{6, 2, 3, 4}, {6, 2, 5, 4}, {6, 2, 5, 3}, known({2, 2, 3, 5})}, {{"scale", 0.5}}},
       {{{2, 5, 9, 4}, ExampleInput::absent(), ExampleInput::absent(), known({5, 5})},
        {{"scale", 0.5}, {"heads_axis", 2}, {"packed", 1}}},
   };
@@ -277,6 +294,15 @@ std::vector<Example> grad_examples() {
         {1, 35, 2, 3},
         {1, 2, 35},
         {1, 1, 35, 19}},
+       {{"scale", 0.5}, {"heads_axis", 2}},
+       3},
+      {{{6, 3, 2, 3},
+        {6, 3, 2, 4},
+        {6, 5, 2, 4},
+        {6, 5, 2, 3},
+        {6, 3, 2, 3},
+        {6, 2, 3},
+        {3, 1, 3, 5}},
        {{"scale", 0.5}, {"heads_axis", 2}},
        3},
       {{of(brain, s), of(brain, s), of(brain, s), of(brain, s), of(brain, s), {1, 2, 6}},

@@ -298,15 +298,17 @@ std::vector<double> attention(const std::vector<double>& q, const std::vector<do
 struct AttentionCase {
   DType type = DType::kF16;
   int64_t depth = 8, mask_rows = 0;  // rows 0: no mask
+  int64_t photos = 2, masks = 1;
 };
 
-constexpr int64_t kPhotos = 2, kHeads = 2, kQueries = 5, kKeys = 6;
+constexpr int64_t kHeads = 2, kQueries = 5, kKeys = 6;
 
 NodeRun attention_node(const AttentionCase& c) {
   NodeRun run{.op = "FusedAttention", .attrs = {{"scale", 0.5}, {"heads_axis", 1}, {"packed", 0}}};
-  const Shape q{kPhotos, kHeads, kQueries, c.depth}, k{kPhotos, kHeads, kKeys, c.depth};
+  const Shape q{c.photos, kHeads, kQueries, c.depth}, k{c.photos, kHeads, kKeys, c.depth};
   std::vector<Shape> shapes = {q, k, k};
   if (c.mask_rows) shapes.push_back({c.mask_rows, kKeys});
+  if (c.masks > 1) shapes.back() = {c.masks, 1, c.mask_rows, kKeys};
   for (const Shape& shape : shapes) {
     run.in.push_back({c.type, shape});
     std::vector<double> values(static_cast<size_t>(shape.count()));
@@ -350,7 +352,7 @@ TEST_F(DnnAttention, IsOneGraphWithAndWithoutAMask) {
     for (size_t i = 0; i < run.in.size(); ++i) in.push_back(values_of(run.data[i], run.in[i]));
     in.resize(4);
     const std::vector<double> want =
-        attention(in[0], in[1], in[2], in[3], kPhotos * kHeads, kQueries, kKeys, c.depth, 0.5);
+        attention(in[0], in[1], in[2], in[3], c.photos * kHeads, kQueries, kKeys, c.depth, 0.5);
     const std::vector<double> y = values_of(got[0], run.out[0]);
     for (size_t i = 0; i < y.size(); ++i) {
       EXPECT_NEAR(y[i], want[i], c.type == DType::kF16 ? 2e-3 : 2e-2) << i;
@@ -363,6 +365,8 @@ TEST_F(DnnAttention, IsRefusedWhereCudnnHasNone) {
   EXPECT_THAT(refused({.type = DType::kF32}), HasSubstr("for f16 and bf16, not f32"));
   EXPECT_THAT(refused({.depth = 12}), HasSubstr("a depth of 12 is no multiple of 8"));
   EXPECT_THAT(refused({.mask_rows = 1}), HasSubstr("its mask f16[1,6]"));
+  EXPECT_THAT(refused({.mask_rows = kQueries, .photos = 4, .masks = 2}),
+              HasSubstr("its mask f16[2,1,5,6] is not of whole rows of all images or of each"));
   fake::reset();
   EXPECT_THAT(refused({}), HasSubstr("needs architecture 80, this is 75"));
 }

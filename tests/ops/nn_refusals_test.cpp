@@ -205,6 +205,16 @@ const std::vector<Refusal> kRest = {
      {{DType::kI8, {2, 5}}, f32({2, 2})},
      {{"block_size", 2}},
      "block of 2"},
+    {"MasksOfOtherImages",
+     "FusedAttention",
+     {f32({6, 2, 3, 4}), f32({6, 2, 3, 4}), f32({6, 2, 3, 4}), f32({4, 1, 3, 3})},
+     {},
+     "its first dim does not divide 6 images"},
+    {"MaskOfOtherHeads",
+     "FusedAttention",
+     {f32({6, 2, 3, 4}), f32({6, 2, 3, 4}), f32({6, 2, 3, 4}), f32({2, 3, 3, 3})},
+     {},
+     "[2,3,3,3]"},
     {"QuantizedWeight", "ConvInteger", {f32({1, 1, 4}), {DType::kI8, {1, 1, 3}}}, {}, "i8 or u8"},
 };
 

@@ -71,6 +71,7 @@ std::vector<Large> large_attentions() {
       {"OddSizes", 1, 3, 33, 41, 7, 5, 2, 1},
       {"MaskOfQueries", 2, 2, 65, 290, 16, 16, 1, 0.5, {2, 1, 65, 290}},
       {"MaskOfKeys", 2, 2, 40, 40, 16, 16, 2, 0.5, {2, 1, 1, 40}},
+      {"MaskOfWindows", 6, 3, 49, 49, 32, 32, 2, 0.5, {2, 3, 49, 49}},
   };
 }
 
@@ -211,7 +212,8 @@ TEST(AttentionBatch, AnImageAloneHasTheBitsItHasInABatch) {
         NodeRun one = forward(c);
         for (size_t k = 0; k < one.data.size(); ++k) {
           const size_t size = one.data[k].size();
-          one.data[k] = Bytes(size, all.data[k].data() + static_cast<size_t>(i) * size);
+          const int64_t at = i % all.in[k].shape[0];
+          one.data[k] = Bytes(size, all.data[k].data() + static_cast<size_t>(at) * size);
         }
         const std::vector<Bytes> alone = plugin->run(one);
         for (size_t k = 0; k < alone.size(); ++k) {

@@ -30,7 +30,9 @@ double tolerance(const OpDef& def, const NodeRun& run, DType out, double largest
   return epsilon(out) * (8 + 2 * terms) * std::max(1.0, largest);
 }
 
-TensorType with_batch(const Shape& s, int64_t batch, DType t) { return {t, s.with(0, batch)}; }
+TensorType of_images(const Shape& s, int64_t images, DType t) {
+  return {t, s.with(0, images * s[0])};
+}
 
 // A case's inputs as drawn last: drawing costs more than the kernels, and a test asks again and
 // again.
@@ -125,9 +127,9 @@ NodeRun batch_of(const Batched& c, int64_t first, int64_t batch, DType t) {
     const bool streams =
         i == 0 || std::find(c.per_image.begin(), c.per_image.end(), i) != c.per_image.end();
     const DType dtype = t == DType::kBF16 && (wide >> i & 1) ? DType::kF32 : t;
-    const TensorType type = with_batch(c.inputs[i], streams ? batch : c.inputs[i][0], dtype);
+    const TensorType type = of_images(c.inputs[i], streams ? batch : 1, dtype);
     const int64_t stream = std::max<int64_t>(24, batch);
-    const Shape whole = with_batch(c.inputs[i], streams ? stream : c.inputs[i][0], dtype).shape;
+    const Shape whole = of_images(c.inputs[i], streams ? stream : 1, dtype).shape;
     const std::vector<double>& values = drawn(c, i, whole);
     run.data.emplace_back(type.bytes());
     const int64_t skip = streams ? first * c.inputs[i].count() : 0;

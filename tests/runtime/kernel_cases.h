@@ -18,9 +18,10 @@ void freeze(NodeRun& node);
 struct Batched {
   const char* name;
   const char* op;
-  std::vector<Shape> inputs;  // of one image: input 0's first dim is the batch; the others constant
+  // Of one image: input 0's first dim is multiplied by the batch; the others constant.
+  std::vector<Shape> inputs;
   Attrs attrs = {};
-  std::vector<size_t> per_image = {};  // further inputs that have the batch as first dim
+  std::vector<size_t> per_image = {};  // further inputs of which a batch has more
 };
 
 std::vector<Batched> batched_cases();

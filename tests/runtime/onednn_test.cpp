@@ -95,6 +95,11 @@ std::vector<Batched> onednn_cases() {
                    by_heads,
                    {1, 2}});
   cases.push_back({"AttentionOfRows", "FusedAttention", {{1, 49, 9, 32}}, by_rows});
+  cases.push_back({"AttentionOfWindows",
+                   "FusedAttention",
+                   {{2, 3, 37, 32}, {2, 3, 37, 32}, {2, 3, 37, 32}, {2, 3, 37, 37}},
+                   by_heads,
+                   {1, 2}});
   cases.push_back({"MatMulColumns", "MatMul", {{1, 512}, {512, 1000}}});
   cases.push_back({"SoftmaxOfHeads", "Softmax", {{1, 3, 37, 37}}, {{"axis", -1}}});
   cases.push_back({"MatMulGelu",

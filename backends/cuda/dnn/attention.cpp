@@ -37,7 +37,7 @@ ndt_tensor_type read_mask(const Node& node, const Asked& a) {
   const bool whole = mask.dims[2] == a.q.dims[2] && mask.dims[3] == a.k.dims[2];
   for (int d = 0; d < 2; ++d) {
     if (whole && (mask.dims[d] == 1 || mask.dims[d] == a.q.dims[d])) continue;
-    unsupported("its mask ", plugin::describe(t), " is not of whole rows of scores");
+    unsupported("its mask ", plugin::describe(t), " is not of whole rows of all images or of each");
   }
   return mask;
 }

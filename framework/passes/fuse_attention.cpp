@@ -1,9 +1,11 @@
 // MatMul, Softmax, MatMul as one FusedAttention; a scale and a mask between the products go along,
 // and Transposes that only bring heads before rows and back, also where these move its bytes, and a
-// Split of queries, keys and values before them.
+// Split of queries, keys and values before them. So do Reshapes that split the images into photos
+// and windows for a mask of each window, and join them again.
 #include <algorithm>
 #include <utility>
 
+#include "framework/graph/constants.h"
 #include "framework/passes/pattern.h"
 #include "framework/passes/rewrites.h"
 
@@ -67,6 +69,55 @@ std::optional<ValueId> packed_source(const Matcher& m, const Reordered (&in)[3])
   return m.input(split, 0);
 }
 
+// What is added to the scores: to those of all images, and to those of each window of a photo.
+struct Masks {
+  ValueId of_all = kNone, of_windows = kNone;
+  Ints windows = {};  // dims of the latter as those of scores
+  bool fixed = false;
+
+  bool present() const { return of_all != kNone || of_windows != kNone; }
+  ValueId in(GraphCopy& to) const;
+};
+
+// A node, or what it gives where its inputs are `fixed`.
+ValueId add_folded(Graph& g, const char* op, std::vector<ValueId> in, bool fixed) {
+  const ValueId y = g.add1(op, std::move(in));
+  const Node n = g.nodes().back();
+  if (!fixed || !worth_folding(g, n)) return y;
+  return g.add_constant("", std::move(run_on_constants(g, n).at(0)));
+}
+
+ValueId Masks::in(GraphCopy& to) const {
+  if (of_windows == kNone) return to.get(of_all);
+  Graph& g = to.graph();
+  const ValueId mask =
+      add_folded(g, "Reshape", {to.get(of_windows), g.add_constant("", windows)}, fixed);
+  return of_all == kNone ? mask : add_folded(g, "Add", {to.get(of_all), mask}, fixed);
+}
+
+// None where it is not the images of `scores` that are split, into photos and windows, or a mask
+// differs from photo to photo.
+std::optional<Masks> masks_of(const Matcher& m, const Bound& b, const Shape& scores) {
+  Masks masks{.of_all = b.has("mask") ? b["mask"] : kNone};
+  if (!b.has("windows")) return masks;
+  const Shape &split = m.shape(b["split"]), &of_windows = m.shape(b["windows"]);
+  if (split.rank() != 5 || of_windows.rank() > 5 ||
+      split != Shape{split[0], split[1], scores[1], scores[2], scores[3]}) {
+    return {};
+  }
+  if (b.has("mask")) {
+    const Shape& all = m.shape(b["mask"]);
+    if (all.rank() > 4 || (all.rank() == 4 && all[0] != 1)) return {};
+  }
+  Ints dims(static_cast<size_t>(5 - of_windows.rank()), 1);
+  dims.insert(dims.end(), of_windows.dims().begin(), of_windows.dims().end());
+  if (dims[0] != 1) return {};
+  masks.of_windows = b["windows"];
+  masks.windows = Ints(dims.begin() + 1, dims.end());
+  masks.fixed = m.is_fixed(b["windows"]) && (!b.has("mask") || m.is_fixed(b["mask"]));
+  return masks;
+}
+
 bool is_softmax_of_rows(const Matcher& m, int i) {
   const Shape& s = m.shape(m.result(i));
   return m.is(i, "Softmax") && s.axis(m.node(i).attrs.i("axis"), "axis") == s.rank() - 1;
@@ -83,6 +134,8 @@ std::optional<Match> attention(const Matcher& m, const Bound& b, bool rows_first
       v != Shape{q[0], q[1], k[-1], v[-1]} || m.shape(b["y"]) != Shape{q[0], q[1], q[2], v[-1]}) {
     return {};
   }
+  const std::optional<Masks> masks = masks_of(m, b, {q[0], q[1], q[2], k[-1]});
+  if (!masks) return {};
   const Ints order = rows_first ? kRowsFirst : kAsTheyAre;
   const Reordered in[] = {reordered(m, b["q"], order),
                           reordered(m, b["keys"], rows_first ? Ints{0, 3, 1, 2} : Ints{0, 1, 3, 2}),
@@ -97,7 +150,8 @@ std::optional<Match> attention(const Matcher& m, const Bound& b, bool rows_first
   const int bytes = b.has("bytes") ? m.producer(b["bytes"]) : -1;
   if (bytes >= 0 && m.shape(b["step"]).count() != 1) return {};
   const Node quantize = bytes >= 0 ? m.node(bytes) : Node{};
-  const auto build = [b, attrs, quantize, outputs, packed, q_in = in[0], k_in = in[1], v_in = in[2],
+  const auto build = [b, attrs, quantize, outputs, packed, masks = *masks, q_in = in[0],
+                      k_in = in[1], v_in = in[2],
                       of = Shape{q[0], q[2], 3 * q[1], q[3]}](GraphCopy& to) {
     Graph& g = to.graph();
     std::vector<ValueId> all(3, kNone);
@@ -106,7 +160,7 @@ std::optional<Match> attention(const Matcher& m, const Bound& b, bool rows_first
     } else {
       all = {q_in.in(to), k_in.in(to), v_in.in(to)};
     }
-    if (b.has("mask")) all.push_back(to.get(b["mask"]));
+    if (masks.present()) all.push_back(masks.in(to));
     const ValueId y = g.add("FusedAttention", std::move(all), attrs, outputs)[0];
     if (quantize.op.empty()) return y;
     return g.add1(quantize.op, {y, to.get(b["step"]), to.get(b["zero"])}, quantize.attrs);
@@ -118,13 +172,17 @@ template <bool kRowsBeforeHeads, bool kTrained>
 std::vector<Match> find_attention(const Matcher& m) {
   const P keys = either({P("Transpose", {"upright"}, "keys"), "keys"});
   const P scores = scaled(P("MatMul", {scaled("q"), scaled(keys)}));
-  const P weights(is_softmax_of_rows, {either({P("Add", {scores, "mask"}), scores})});
+  const P masked = either({P("Add", {scores, "mask"}), scores});
+  const P of_windows("Reshape", {P("Add", {P("Reshape", {masked}, "split"), "windows"})});
+  const P weights(is_softmax_of_rows, {either({of_windows, masked})});
   const P y("MatMul", {weights, "v"}, "y");
   const P bytes("QuantizeLinear", {y, "step", "zero"}, "bytes");
   const std::vector<bool> learned = depends_on(m.graph(), m.graph().params());
   return find_pattern(m, kRowsBeforeHeads ? P(is_rows_first, {either({bytes, y})}) : y,
                       [&](const Bound& b) -> std::optional<Match> {
-                        if (kTrained && b.has("mask") && learned[index(b["mask"])]) return {};
+                        for (const char* name : {"mask", "windows"}) {
+                          if (kTrained && b.has(name) && learned[index(b[name])]) return {};
+                        }
                         return attention(m, b, kRowsBeforeHeads, kTrained ? 2 : 1);
                       });
 }

@@ -186,6 +186,104 @@ TEST_F(FuseAttention, KeysAreScaledTooWherePyTorchScalesBoth) {
   EXPECT_EQ(count_nodes(r, "Mul"), 0);
 }
 
+// Two photos of three windows each; two heads, five queries over seven keys of four numbers.
+class FuseAttentionOfWindows : public FuseAttention {
+ protected:
+  ValueId known(Shape s, const char* name) {
+    return g.add_constant("", testing::random_tensor({DType::kF32, std::move(s)}, 1, name));
+  }
+  ValueId reshaped(ValueId from, const Ints& dims) {
+    return g.add1("Reshape", {from, g.add_constant("", dims)});
+  }
+  // As exporters write it, with a bias unless it is kNone.
+  ValueId scores(ValueId bias, ValueId mask, const Ints& split = {2, 3, 2, 5, 7}) {
+    const ValueId keys = transposed(input("kw", {6, 2, 7, 4}), {0, 1, 3, 2});
+    ValueId s = g.add1("Mul", {matmul(input("qw", {6, 2, 5, 4}), keys), number(0.5F)});
+    if (bias != kNone) s = g.add1("Add", {s, bias});
+    return reshaped(g.add1("Add", {reshaped(s, split), mask}), {6, 2, 5, 7});
+  }
+  ValueId attended(ValueId scores) { return matmul(softmax(scores), input("vw", {6, 2, 7, 6})); }
+  ValueId learned(Shape s, const char* name) {
+    return g.add_param(name, testing::random_tensor({DType::kF32, std::move(s)}, 1, name));
+  }
+
+  ValueId bias = known({1, 2, 5, 7}, "bias"), mask = known({1, 3, 1, 5, 7}, "mask");
+};
+
+// The shape of the mask that is known in the only node.
+Shape only_mask(const Graph& fused) {
+  const Graph r = remove_dead_nodes(fused);
+  if (r.nodes().size() != 1 || r.nodes()[0].op != "FusedAttention") return {};
+  const Value& v = r.value(r.nodes()[0].inputs.at(3));
+  return v.data.defined() ? v.type.shape : Shape();
+}
+
+TEST_F(FuseAttentionOfWindows, TheirMaskAndTheBiasOfAllAreOneMask) {
+  g.mark_output(attended(scores(bias, mask)));
+  EXPECT_EQ(only_mask(fused()), (Shape{3, 2, 5, 7}));
+}
+
+TEST_F(FuseAttentionOfWindows, TheirMaskMayBeAlone) {
+  g.mark_output(attended(scores(kNone, mask)));
+  EXPECT_EQ(only_mask(fused()), (Shape{3, 1, 5, 7}));
+}
+
+TEST_F(FuseAttentionOfWindows, OfOnePhotoEachImageHasAMask) {
+  g.mark_output(attended(scores(bias, known({6, 1, 1, 7}, "mask"), {1, 6, 2, 5, 7})));
+  EXPECT_EQ(only_mask(fused()), (Shape{6, 2, 5, 7}));
+}
+
+TEST_F(FuseAttentionOfWindows, SoDoOnesThatHaveRowsBeforeHeads) {
+  const ValueId s = matmul(transposed(input("qr", {6, 5, 2, 4}), {0, 2, 1, 3}),
+                           transposed(input("kr", {6, 7, 2, 4}), {0, 2, 3, 1}));
+  const ValueId split = reshaped(g.add1("Add", {s, bias}), {2, 3, 2, 5, 7});
+  const ValueId joined = reshaped(g.add1("Add", {mask, split}), {6, 2, 5, 7});
+  const ValueId values = transposed(input("vr", {6, 7, 2, 6}), {0, 2, 1, 3});
+  g.mark_output(transposed(matmul(softmax(joined), values), {0, 2, 1, 3}));
+  EXPECT_EQ(only_mask(fused(true, kAttentionOfRows)), (Shape{3, 2, 5, 7}));
+}
+
+TEST_F(FuseAttentionOfWindows, ABiasThatRunsChangeIsAddedInEachOfThem) {
+  const ValueId changing = learned({1, 2, 5, 7}, "changing");
+  g.mark_output(attended(scores(changing, mask)));
+  const ValueId keep[] = {changing};
+  const Graph r = remove_dead_nodes(rewrite(g, kAttention, keep).graph);
+  EXPECT_EQ(count_nodes(r, "FusedAttention"), 1);
+  EXPECT_EQ(count_nodes(r, "Add"), 1);
+  const auto given = named_inputs(g, 1);
+  EXPECT_LE(largest_difference(interpret_named(r, given), interpret_named(g, given)), 1e-6);
+}
+
+TEST_F(FuseAttentionOfWindows, WhatIsLearnedIsTrainedApart) {
+  g.mark_output(attended(scores(learned({1, 2, 5, 7}, "of all"), mask)));
+  g.mark_output(attended(scores(bias, learned({1, 3, 1, 5, 7}, "of windows"))));
+  g.mark_output(attended(scores(bias, mask)));
+  const Graph r = fuse_trained_attention(g, {}, takes_all_but(""));
+  EXPECT_EQ(count_nodes(r, "FusedAttention"), 1);
+  EXPECT_EQ(count_nodes(r, "Softmax"), 2);
+  EXPECT_EQ(attentions(), 3);
+}
+
+TEST_F(FuseAttentionOfWindows, ReshapesThatSplitOtherDimsStay) {
+  g.mark_output(attended(scores(bias, known({3, 1, 1, 1}, "a"), {2, 3, 5, 2, 7})));
+  g.mark_output(attended(scores(bias, known({6, 1, 5, 7}, "b"), {2, 6, 1, 5, 7})));
+  g.mark_output(attended(scores(bias, known({6, 5, 7}, "c"), {2, 6, 5, 7})));
+  g.mark_output(attended(scores(bias, known({1}, "d"), {420})));
+  EXPECT_EQ(attentions(), 0);
+}
+
+TEST_F(FuseAttentionOfWindows, MasksOfMoreDimsStay) {
+  g.mark_output(attended(scores(known({1, 1, 2, 5, 7}, "of five"), mask)));
+  g.mark_output(attended(scores(bias, known({1, 1, 3, 1, 5, 7}, "of six"))));
+  EXPECT_EQ(attentions(), 0);
+}
+
+TEST_F(FuseAttentionOfWindows, MasksThatDifferFromPhotoToPhotoStay) {
+  g.mark_output(attended(scores(bias, known({2, 3, 1, 5, 7}, "of photos"))));
+  g.mark_output(attended(scores(known({6, 1, 5, 7}, "of images"), mask)));
+  EXPECT_EQ(attentions(), 0);
+}
+
 TEST_F(FuseAttention, ScoresThatSomebodyElseReadsKeepTheirNodes) {
   const ValueId weights = softmax(matmul(q, keys));
   g.mark_output(matmul(weights, v));

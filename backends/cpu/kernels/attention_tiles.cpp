@@ -5,13 +5,50 @@
 
 namespace ndtrain::cpu {
 
+namespace {
+
+template <typename T>
+Vec load_floats(const T* from) {
+  if constexpr (std::is_same_v<T, float>) {
+    return load(from);
+  } else {
+    Vec v;
+    for (int i = 0; i < kLanes; ++i) v[i] = static_cast<float>(from[i]);
+    return v;
+  }
+}
+
+// Adds rows of kLanes keys one behind the other, `step` apart, to scores of their queries.
+template <typename T>
+void add_upright(const T* from, int64_t step, int64_t queries, float* scores) {
+  Vec v[kLanes] = {};
+#pragma GCC unroll 16
+  for (int j = 0; j < kLanes; ++j) {
+    if (j < queries) v[j] = load_floats(from + j * step);
+  }
+  transpose(v);
+#pragma GCC unroll 16
+  for (int t = 0; t < kLanes; ++t) {
+    float* to = scores + t * kTileCols;
+    store(to, load(to) + v[t]);
+  }
+}
+
+}  // namespace
+
 template <typename T>
 void AttentionMask::add(const T* mask, int64_t head, int64_t panel, int64_t key, int64_t keys,
                         float* scores) const {
   const T* from =
       mask + steps_.first(head, shape_) + panel * kTileCols * steps_.query + key * steps_.key;
   const int64_t n = shape_.queries_of(panel);
-  for (int64_t t = 0; t < keys; ++t) {
+  int64_t t = 0;
+  for (; steps_.key == 1 && t + kLanes <= keys; t += kLanes) {
+    for (int64_t j = 0; j < n; j += kLanes) {
+      add_upright(from + j * steps_.query + t, steps_.query, n - j, scores + t * kTileCols + j);
+    }
+  }
+  for (; t < keys; ++t) {
     for (int64_t j = 0; j < n; ++j) {
       scores[t * kTileCols + j] += static_cast<float>(from[t * steps_.key + j * steps_.query]);
     }

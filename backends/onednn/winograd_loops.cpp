@@ -7,27 +7,51 @@
 namespace ndtrain::onednn::NDT_ISA {
 namespace {
 
-#define NDT_APART __attribute__((noinline))
-#define NDT_INLINE __attribute__((always_inline)) inline
-
-constexpr int64_t kPositions = kWinogradPositions;
 constexpr int kSide = 6;  // pixels of an image for a tile
 constexpr int64_t B = kBlock;
 
 // The points are 0, +-kA, +-kB and infinity.
 constexpr float kA = 0.625F, kB = 1.5F;
 constexpr float kA2 = kA * kA, kB2 = kB * kB;
+// One by the product of a point's distances from the others: of 0, of +-kA, of +-kB.
+constexpr float kOf0 = 1 / (kA2 * kB2), kOfA = 1 / (2 * kA2 * (kA2 - kB2)),
+                kOfB = 1 / (2 * kB2 * (kB2 - kA2));
 
-NDT_INLINE Vec load(const float* x) { return F32::load(reinterpret_cast<const char*>(x)); }
-NDT_INLINE void store(float* x, Vec v) { F32::store(reinterpret_cast<char*>(x), v); }
+[[gnu::always_inline]] inline Vec load(const float* x) {
+  return F32::load(reinterpret_cast<const char*>(x));
+}
+[[gnu::always_inline]] inline void store(float* x, Vec v) {
+  F32::store(reinterpret_cast<char*>(x), v);
+}
+
+// A transform of columns, then of rows: of load(y, x), kFrom by kFrom, to store(y, x, what it is),
+// kTo by kTo.
+template <auto kColumn, int kFrom, int kTo, typename Load, typename Store>
+[[gnu::always_inline]] inline void both_ways(const Load& load, const Store& store) {
+  Vec half[kTo][kFrom];
+#pragma GCC unroll 6
+  for (int x = 0; x < kFrom; ++x) {
+    Vec column[kFrom], all[kTo];
+#pragma GCC unroll 6
+    for (int y = 0; y < kFrom; ++y) column[y] = load(y, x);
+    kColumn(column, all);
+#pragma GCC unroll 6
+    for (int y = 0; y < kTo; ++y) half[y][x] = all[y];
+  }
+#pragma GCC unroll 6
+  for (int y = 0; y < kTo; ++y) {
+    Vec all[kTo];
+    kColumn(half[y], all);
+#pragma GCC unroll 6
+    for (int x = 0; x < kTo; ++x) store(y, x, all[x]);
+  }
+}
 
 // G of one column: 6 from 3.
-NDT_INLINE void filter_column(const Vec* g, Vec* to) {
-  constexpr float n0 = 1 / (kA2 * kB2), na = 1 / (2 * kA2 * (kA2 - kB2)),
-                  nb = 1 / (2 * kB2 * (kB2 - kA2));
-  const Vec even_a = g[0] * na + g[2] * (kA2 * na), odd_a = g[1] * (kA * na);
-  const Vec even_b = g[0] * nb + g[2] * (kB2 * nb), odd_b = g[1] * (kB * nb);
-  to[0] = g[0] * n0;
+[[gnu::always_inline]] inline void filter_column(const Vec* g, Vec* to) {
+  const Vec even_a = g[0] * kOfA + g[2] * (kA2 * kOfA), odd_a = g[1] * (kA * kOfA);
+  const Vec even_b = g[0] * kOfB + g[2] * (kB2 * kOfB), odd_b = g[1] * (kB * kOfB);
+  to[0] = g[0] * kOf0;
   to[1] = even_a + odd_a;
   to[2] = even_a - odd_a;
   to[3] = even_b + odd_b;
@@ -35,31 +59,19 @@ NDT_INLINE void filter_column(const Vec* g, Vec* to) {
   to[5] = g[2];
 }
 
-NDT_APART void filters(const float* w, int64_t channels, bool turned, float* u,
-                       int64_t position_step) {
+[[gnu::noinline]] void filters(const float* w, int64_t channels, bool turned, float* u,
+                               int64_t position_step) {
   const int64_t step = turned ? -B : B;
   if (turned) w += 8 * B;
   for (int64_t c = 0; c < channels; ++c, w += 9 * B, u += B) {
-    Vec half[3][kSide];
-#pragma GCC unroll 3
-    for (int x = 0; x < 3; ++x) {
-      const Vec column[3] = {load(w + x * step), load(w + (3 + x) * step),
-                             load(w + (6 + x) * step)};
-      filter_column(column, half[x]);
-    }
-#pragma GCC unroll 6
-    for (int y = 0; y < kSide; ++y) {
-      const Vec row[3] = {half[0][y], half[1][y], half[2][y]};
-      Vec all[kSide];
-      filter_column(row, all);
-#pragma GCC unroll 6
-      for (int x = 0; x < kSide; ++x) store(u + (y * kSide + x) * position_step, all[x]);
-    }
+    both_ways<filter_column, 3, kSide>(
+        [=](int y, int x) { return load(w + (y * 3 + x) * step); },
+        [=](int y, int x, Vec v) { store(u + (y * kSide + x) * position_step, v); });
   }
 }
 
 // B^T of one column: 6 from 6.
-NDT_INLINE void image_column(const Vec* d, Vec* to) {
+[[gnu::always_inline]] inline void image_column(const Vec* d, Vec* to) {
   const Vec even_a = d[4] - d[2] * kB2, odd_a = (d[3] - d[1] * kB2) * kA;
   const Vec even_b = d[4] - d[2] * kA2, odd_b = (d[3] - d[1] * kA2) * kB;
   to[0] = d[0] * (kA2 * kB2) + (d[4] - d[2] * (kA2 + kB2));
@@ -72,25 +84,11 @@ NDT_INLINE void image_column(const Vec* d, Vec* to) {
 
 // Of pixels that are T, rows `row_step` numbers apart.
 template <typename T>
-NDT_APART void image_tile(const char* x, int64_t row_step, float* v, int64_t position_step) {
-  Vec half[kSide][kSide];
-#pragma GCC unroll 6
-  for (int c = 0; c < kSide; ++c) {
-    Vec column[kSide];
-#pragma GCC unroll 6
-    for (int r = 0; r < kSide; ++r) column[r] = T::load(x + (r * row_step + c * B) * T::kBytes);
-    Vec all[kSide];
-    image_column(column, all);
-#pragma GCC unroll 6
-    for (int r = 0; r < kSide; ++r) half[r][c] = all[r];
-  }
-#pragma GCC unroll 6
-  for (int r = 0; r < kSide; ++r) {
-    Vec all[kSide];
-    image_column(half[r], all);
-#pragma GCC unroll 6
-    for (int c = 0; c < kSide; ++c) store(v + (r * kSide + c) * position_step, all[c]);
-  }
+[[gnu::noinline]] void image_tile(const char* x, int64_t row_step, float* v,
+                                  int64_t position_step) {
+  both_ways<image_column, kSide, kSide>(
+      [=](int r, int c) { return T::load(x + (r * row_step + c * B) * T::kBytes); },
+      [=](int r, int c, Vec of) { store(v + (r * kSide + c) * position_step, of); });
 }
 
 // A tile's place among all.
@@ -143,7 +141,7 @@ void images(const WinogradShape& s, WinogradImages x, WinogradTiles tiles, int64
 }
 
 // A^T of one column: 4 from 6.
-NDT_INLINE void result_column(const Vec* m, Vec* to) {
+[[gnu::always_inline]] inline void result_column(const Vec* m, Vec* to) {
   const Vec sum_a = m[1] + m[2], less_a = m[1] - m[2];
   const Vec sum_b = m[3] + m[4], less_b = m[3] - m[4];
   to[0] = m[0] + (sum_a + sum_b);
@@ -152,24 +150,10 @@ NDT_INLINE void result_column(const Vec* m, Vec* to) {
   to[3] = less_a * (kA2 * kA) + (less_b * (kB2 * kB) + m[5]);
 }
 
-NDT_APART void result_tile(const float* m, int64_t position_step, Vec bias, float* y) {
-  Vec half[kWinogradTile][kSide];
-#pragma GCC unroll 6
-  for (int c = 0; c < kSide; ++c) {
-    Vec column[kSide], all[kWinogradTile];
-#pragma GCC unroll 6
-    for (int r = 0; r < kSide; ++r) column[r] = load(m + (r * kSide + c) * position_step);
-    result_column(column, all);
-#pragma GCC unroll 4
-    for (int r = 0; r < kWinogradTile; ++r) half[r][c] = all[r];
-  }
-#pragma GCC unroll 4
-  for (int r = 0; r < kWinogradTile; ++r) {
-    Vec all[kWinogradTile];
-    result_column(half[r], all);
-#pragma GCC unroll 4
-    for (int c = 0; c < kWinogradTile; ++c) store(y + (r * kWinogradTile + c) * B, all[c] + bias);
-  }
+[[gnu::noinline]] void result_tile(const float* m, int64_t position_step, Vec bias, float* y) {
+  both_ways<result_column, kSide, kWinogradTile>(
+      [=](int r, int c) { return load(m + (r * kSide + c) * position_step); },
+      [=](int r, int c, Vec of) { store(y + (r * kWinogradTile + c) * B, of + bias); });
 }
 
 template <typename T>
@@ -207,8 +191,8 @@ void results(const WinogradShape& s, const float* m, int64_t position_step, Wino
 // Of O blocks of results and N tiles: sums that stay in registers. `next` is fetched as far as u is
 // read.
 template <int O, int N>
-NDT_APART void sums(const float* u, int64_t u_step, const float* v, int64_t v_step,
-                    int64_t in_blocks, const float* next, float* m, int64_t m_step) {
+[[gnu::noinline]] void sums(const float* u, int64_t u_step, const float* v, int64_t v_step,
+                            int64_t in_blocks, const float* next, float* m, int64_t m_step) {
   Vec sum[O][N] = {};
   for (int64_t b = 0; b < in_blocks; ++b, v += v_step) {
     for (int64_t c = 0; c < B; ++c, u += B, next += B) {
@@ -278,7 +262,7 @@ void multiply(const float* u, int64_t blocks, const float* v, int64_t in_blocks,
 }
 
 // A of one column: 6 from 4.
-NDT_INLINE void gradient_column(const Vec* d, Vec* to) {
+[[gnu::always_inline]] inline void gradient_column(const Vec* d, Vec* to) {
   const Vec even_a = d[0] + d[2] * kA2, odd_a = d[1] * kA + d[3] * (kA2 * kA);
   const Vec even_b = d[0] + d[2] * kB2, odd_b = d[1] * kB + d[3] * (kB2 * kB);
   to[0] = d[0];
@@ -289,24 +273,10 @@ NDT_INLINE void gradient_column(const Vec* d, Vec* to) {
   to[5] = d[3];
 }
 
-NDT_APART void gradient_tile(const float* d, float* w, int64_t position_step) {
-  Vec half[kSide][kWinogradTile];
-#pragma GCC unroll 4
-  for (int c = 0; c < kWinogradTile; ++c) {
-    Vec column[kWinogradTile], all[kSide];
-#pragma GCC unroll 4
-    for (int r = 0; r < kWinogradTile; ++r) column[r] = load(d + (r * kWinogradTile + c) * B);
-    gradient_column(column, all);
-#pragma GCC unroll 6
-    for (int r = 0; r < kSide; ++r) half[r][c] = all[r];
-  }
-#pragma GCC unroll 6
-  for (int r = 0; r < kSide; ++r) {
-    Vec all[kSide];
-    gradient_column(half[r], all);
-#pragma GCC unroll 6
-    for (int c = 0; c < kSide; ++c) store(w + (r * kSide + c) * position_step, all[c]);
-  }
+[[gnu::noinline]] void gradient_tile(const float* d, float* w, int64_t position_step) {
+  both_ways<gradient_column, kWinogradTile, kSide>(
+      [=](int r, int c) { return load(d + (r * kWinogradTile + c) * B); },
+      [=](int r, int c, Vec of) { store(w + (r * kSide + c) * position_step, of); });
 }
 
 template <typename T>
@@ -336,7 +306,8 @@ constexpr int kRows = kBlock / 2, kMostColumns = 3;  // rows times blocks of col
 
 // Of kRows channels of results and C blocks of channels of images.
 template <int C>
-NDT_APART void add_products(const float* w, const float* v, int64_t tiles, bool add, float* g) {
+[[gnu::noinline]] void add_products(const float* w, const float* v, int64_t tiles, bool add,
+                                    float* g) {
   Vec sum[C][kRows];
 #pragma GCC unroll 3
   for (int c = 0; c < C; ++c) {
@@ -375,37 +346,21 @@ void accumulate(const float* w, int64_t blocks, const float* v, int64_t in_block
 }
 
 // G^T of one column: 3 from 6.
-NDT_INLINE void filter_gradient_column(const Vec* s, Vec* to) {
-  constexpr float n0 = 1 / (kA2 * kB2), na = 1 / (2 * kA2 * (kA2 - kB2)),
-                  nb = 1 / (2 * kB2 * (kB2 - kA2));
+[[gnu::always_inline]] inline void filter_gradient_column(const Vec* s, Vec* to) {
   const Vec sum_a = s[1] + s[2], less_a = s[1] - s[2];
   const Vec sum_b = s[3] + s[4], less_b = s[3] - s[4];
-  to[0] = s[0] * n0 + (sum_a * na + sum_b * nb);
-  to[1] = less_a * (kA * na) + less_b * (kB * nb);
-  to[2] = sum_a * (kA2 * na) + (sum_b * (kB2 * nb) + s[5]);
+  to[0] = s[0] * kOf0 + (sum_a * kOfA + sum_b * kOfB);
+  to[1] = less_a * (kA * kOfA) + less_b * (kB * kOfB);
+  to[2] = sum_a * (kA2 * kOfA) + (sum_b * (kB2 * kOfB) + s[5]);
 }
 
 void filter_gradients(const float* g, int64_t position_step, int64_t in_blocks, float* dw) {
   for (int64_t c = 0; c < in_blocks; ++c) {
     for (int64_t o = 0; o < B; ++o, g += B) {
       float* const to = dw + (o * in_blocks + c) * 9 * B;
-      Vec half[3][kSide];
-#pragma GCC unroll 6
-      for (int x = 0; x < kSide; ++x) {
-        Vec column[kSide], all[3];
-#pragma GCC unroll 6
-        for (int y = 0; y < kSide; ++y) column[y] = load(g + (y * kSide + x) * position_step);
-        filter_gradient_column(column, all);
-#pragma GCC unroll 3
-        for (int y = 0; y < 3; ++y) half[y][x] = all[y];
-      }
-#pragma GCC unroll 3
-      for (int y = 0; y < 3; ++y) {
-        Vec all[3];
-        filter_gradient_column(half[y], all);
-#pragma GCC unroll 3
-        for (int x = 0; x < 3; ++x) store(to + (y * 3 + x) * B, all[x]);
-      }
+      both_ways<filter_gradient_column, kSide, 3>(
+          [=](int y, int x) { return load(g + (y * kSide + x) * position_step); },
+          [=](int y, int x, Vec v) { store(to + (y * 3 + x) * B, v); });
     }
   }
 }

@@ -6,7 +6,8 @@ namespace ndtrain::support {
 
 // Whether the onednn plugin has it, by its numerics: from AVX2 on.
 inline bool has_winograd(std::string_view numerics) {
-  return numerics.find("avx2") != numerics.npos || numerics.find("avx512") != numerics.npos;
+  constexpr auto kNowhere = std::string_view::npos;
+  return numerics.find("avx2") != kNowhere || numerics.find("avx512") != kNowhere;
 }
 
 }  // namespace ndtrain::support

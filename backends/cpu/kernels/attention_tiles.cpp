@@ -29,7 +29,7 @@ void add_upright(const T* from, int64_t step, int64_t queries, float* scores) {
   transpose(v);
 #pragma GCC unroll 16
   for (int t = 0; t < kLanes; ++t) {
-    float* to = scores + t * kTileCols;
+    float* to = scores + int64_t{t} * kTileCols;
     store(to, load(to) + v[t]);
   }
 }

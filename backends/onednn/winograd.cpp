@@ -7,7 +7,7 @@
 namespace ndtrain::onednn {
 namespace {
 
-constexpr int64_t kTiles = 64;       // of a group: for so many the weights are read once
+constexpr int64_t kTiles = 64;       // of a run: for so many the weights are read once
 constexpr int64_t kLeastTiles = 12;  // of one that is there for one more thread
 
 int64_t in_tiles(int64_t pixels) { return (pixels + kWinogradTile - 1) / kWinogradTile; }
@@ -109,29 +109,29 @@ Winograd::Winograd(const AskedConv& a, const WinogradWeights& weights, int64_t i
   cut();
 }
 
-// Groups such that no thread waits long; too few for the threads: parts of the channels.
+// Runs such that no thread waits long; too few for the threads: parts of the channels.
 void Winograd::cut() {
   int64_t blocks = s_.out_blocks;  // of a part
-  groups_ = (tiles_ + kTiles - 1) / kTiles;
-  if (groups_ >= threads_) {
-    groups_ = std::min((groups_ + threads_ - 1) / threads_ * threads_, tiles_);
+  runs_ = (tiles_ + kTiles - 1) / kTiles;
+  if (runs_ >= threads_) {
+    runs_ = std::min((runs_ + threads_ - 1) / threads_ * threads_, tiles_);
   } else {
     const int64_t pairs = (s_.out_blocks + 1) / 2;
-    parts_ = std::min(pairs, (threads_ + groups_ - 1) / groups_);
+    parts_ = std::min(pairs, (threads_ + runs_ - 1) / runs_);
     blocks = (pairs + parts_ - 1) / parts_ * 2;
-    groups_ = std::max(groups_, std::min((threads_ + parts_ - 1) / parts_, tiles_ / kLeastTiles));
+    runs_ = std::max(runs_, std::min((threads_ + parts_ - 1) / parts_, tiles_ / kLeastTiles));
   }
-  const int64_t most = (tiles_ + groups_ - 1) / groups_;
+  const int64_t most = (tiles_ + runs_ - 1) / runs_;
   v_bytes_ = bytes_of(kWinogradPositions * winograd_step(s_.in_blocks * most));
   m_bytes_ = bytes_of(kWinogradPositions * winograd_step(blocks * most));
-  slots_ = static_cast<int>(std::min<int64_t>(threads_, groups_ * parts_));
+  slots_ = static_cast<int>(std::min<int64_t>(threads_, runs_ * parts_));
   workspace_bytes = filters_bytes_ + u_bytes_ + static_cast<size_t>(slots_) * slot_bytes();
-  if (parts_ > 1) workspace_bytes += static_cast<size_t>(groups_) * v_bytes_;
+  if (parts_ > 1) workspace_bytes += static_cast<size_t>(runs_) * v_bytes_;
 }
 
-WinogradTiles Winograd::tiles_of(int64_t group) const {
-  const int64_t first = group * tiles_ / groups_;
-  return {first, (group + 1) * tiles_ / groups_ - first};
+WinogradTiles Winograd::tiles_of(int64_t run) const {
+  const int64_t first = run * tiles_ / runs_;
+  return {first, (run + 1) * tiles_ / runs_ - first};
 }
 
 void Winograd::run(const void* const* in, void* const* out, void* workspace) const {
@@ -150,7 +150,7 @@ void Winograd::run(const void* const* in, void* const* out, void* workspace) con
     transform_all(loops_, s_, turned_, threads_, reinterpret_cast<const float*>(scratch), u);
     call.u = u;
   }
-  parts_ > 1 ? run_parts(call) : run_groups(call);
+  parts_ > 1 ? by_channels(call) : by_tiles(call);
 }
 
 void Winograd::multiply(const Call& call, WinogradTiles tiles, const float* v, Run blocks,
@@ -167,36 +167,36 @@ void Winograd::multiply(const Call& call, WinogradTiles tiles, const float* v, R
                  y_step_);
 }
 
-void Winograd::run_groups(const Call& call) const {
-  parallel_tasks(groups_, slots_, [&](int64_t group, int slot) {
+void Winograd::by_tiles(const Call& call) const {
+  parallel_tasks(runs_, slots_, [&](int64_t run, int slot) {
     char* const scratch = call.scratch + static_cast<size_t>(slot) * slot_bytes();
     auto* const v = reinterpret_cast<float*>(scratch);
-    const WinogradTiles tiles = tiles_of(group);
+    const WinogradTiles tiles = tiles_of(run);
     loops_.images(s_, {call.x, x_step_}, tiles, 0, s_.in_blocks, v,
                   winograd_step(s_.in_blocks * tiles.count));
     multiply(call, tiles, v, {0, s_.out_blocks}, reinterpret_cast<float*>(scratch + v_bytes_));
   });
 }
 
-void Winograd::run_parts(const Call& call) const {
-  const auto v_of = [&](int64_t group) {
-    return reinterpret_cast<float*>(call.scratch + static_cast<size_t>(group) * v_bytes_);
+void Winograd::by_channels(const Call& call) const {
+  const auto v_of = [&](int64_t run) {
+    return reinterpret_cast<float*>(call.scratch + static_cast<size_t>(run) * v_bytes_);
   };
   const int64_t shares = std::min(parts_, s_.in_blocks);
-  parallel_tasks(groups_ * shares, slots_, [&](int64_t task, int) {
-    const int64_t group = task / shares, share = task % shares;
-    const WinogradTiles tiles = tiles_of(group);
+  parallel_tasks(runs_ * shares, slots_, [&](int64_t task, int) {
+    const int64_t run = task / shares, share = task % shares;
+    const WinogradTiles tiles = tiles_of(run);
     loops_.images(s_, {call.x, x_step_}, tiles, share * s_.in_blocks / shares,
-                  (share + 1) * s_.in_blocks / shares, v_of(group),
+                  (share + 1) * s_.in_blocks / shares, v_of(run),
                   winograd_step(s_.in_blocks * tiles.count));
   });
   const int64_t pairs = (s_.out_blocks + 1) / 2;
-  char* const slots = call.scratch + static_cast<size_t>(groups_) * v_bytes_;
-  parallel_tasks(groups_ * parts_, slots_, [&](int64_t task, int slot) {
-    const int64_t group = task / parts_, part = task % parts_;
+  char* const slots = call.scratch + static_cast<size_t>(runs_) * v_bytes_;
+  parallel_tasks(runs_ * parts_, slots_, [&](int64_t task, int slot) {
+    const int64_t run = task / parts_, part = task % parts_;
     const int64_t first = part * pairs / parts_ * 2,
                   end = std::min((part + 1) * pairs / parts_ * 2, s_.out_blocks);
-    multiply(call, tiles_of(group), v_of(group), {first, end - first},
+    multiply(call, tiles_of(run), v_of(run), {first, end - first},
              reinterpret_cast<float*>(slots + static_cast<size_t>(slot) * slot_bytes()));
   });
 }

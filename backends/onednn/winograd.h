@@ -2,8 +2,8 @@
 // our own, which take a third to a half of the time that the library's direct ones take in f32. Of
 // bf16 they compute in f32.
 //
-// Tiles of several images are computed at once, in groups that threads take in turn; where there
-// are fewer groups than threads, the channels of the results are cut too. A pixel has the same bits
+// Tiles of several images are computed at once, in runs that threads take in turn; where there are
+// fewer runs than threads, the channels of the results are cut too. A pixel has the same bits
 // in all of them.
 #pragma once
 
@@ -41,9 +41,9 @@ class Winograd final : public Kernel {
 
   void cut();
   size_t slot_bytes() const { return m_bytes_ + (parts_ > 1 ? 0 : v_bytes_); }
-  WinogradTiles tiles_of(int64_t group) const;
-  void run_groups(const Call& call) const;
-  void run_parts(const Call& call) const;
+  WinogradTiles tiles_of(int64_t run) const;
+  void by_tiles(const Call& call) const;
+  void by_channels(const Call& call) const;
   void multiply(const Call& call, WinogradTiles tiles, const float* v, Run blocks, float* m) const;
 
   WinogradLoops loops_;
@@ -54,10 +54,10 @@ class Winograd final : public Kernel {
   float low_, high_;
   std::shared_ptr<const Packed> u_;  // [36][out blocks][channels][B]; null: they change
   PrimitivePtr reorder_;             // of these, to [out blocks][channels][9][B]
-  int64_t tiles_, groups_ = 1, parts_ = 1;
+  int64_t tiles_, runs_ = 1, parts_ = 1;
   int threads_, slots_ = 1;
   size_t filters_bytes_ = 0, u_bytes_ = 0;  // of weights that change
-  size_t v_bytes_ = 0, m_bytes_ = 0;        // of a group
+  size_t v_bytes_ = 0, m_bytes_ = 0;        // of a run
 };
 
 }  // namespace ndtrain::onednn

@@ -32,7 +32,7 @@ Back asked(const Node& node) {
   return b;
 }
 
-// As a convolution of dy: of filters turned by 180 degrees, its channels those of the results.
+// As a convolution of dy: of filters rotated by 180 degrees, its channels those of the results.
 AskedConv forwards(const AskedConv& a) {
   AskedConv f = a;
   std::swap(f.x, f.y);
@@ -51,7 +51,7 @@ std::unique_ptr<Kernel> winograd(const Node& node, const AskedConv& f) {
   return std::make_unique<Winograd>(
       f,
       WinogradWeights{
-          .plain = plain, .turned = true, .data = node.constant(1), .id = node.constant_id(1)},
+          .plain = plain, .rotated = true, .data = node.constant(1), .id = node.constant_id(1)},
       f.x.dims[0], threads());
 }
 

@@ -20,11 +20,11 @@ Desc blocked(const Dims& dims) {
 }
 
 // Of all filters, a block of results at a time.
-void transform_all(const WinogradLoops& loops, const WinogradShape& s, bool turned, int threads,
+void transform_all(const WinogradLoops& loops, const WinogradShape& s, bool rotated, int threads,
                    const float* w, float* u) {
   const int64_t channels = s.in_blocks * block(), of_block = channels * block();
   parallel_tasks(s.out_blocks, threads, [&](int64_t o, int) {
-    loops.filters(w + o * of_block * 9, channels, turned, u + o * of_block,
+    loops.filters(w + o * of_block * 9, channels, rotated, u + o * of_block,
                   s.out_blocks * of_block);
   });
 }
@@ -78,7 +78,7 @@ Winograd::Winograd(const AskedConv& a, const WinogradWeights& weights, int64_t i
       ports_(a.ports),
       bias_(a.how.bias),
       residual_(a.how.finish.sum),
-      turned_(weights.turned),
+      rotated_(weights.rotated),
       x_step_(image_step(a.x, a.from)),
       y_step_(image_step(a.y, a.to)),
       residual_step_(image_extent(a.y, a.to)),
@@ -97,7 +97,7 @@ Winograd::Winograd(const AskedConv& a, const WinogradWeights& weights, int64_t i
     u_ = shared_weights(weights.id, weights.plain, u, [&] {
       const auto w = pack(weights.plain, weights.data, filters);
       auto made = std::make_shared<const Packed>(u);
-      transform_all(loops_, s_, turned_, threads, static_cast<const float*>(w->data()),
+      transform_all(loops_, s_, rotated_, threads, static_cast<const float*>(w->data()),
                     static_cast<float*>(made->data()));
       return made;
     });
@@ -147,7 +147,7 @@ void Winograd::run(const void* const* in, void* const* out, void* workspace) con
     auto* const u = reinterpret_cast<float*>(scratch + filters_bytes_);
     void* const ends[] = {const_cast<void*>(in[ports_.weights]), scratch};
     reorder_->run(ends, u);
-    transform_all(loops_, s_, turned_, threads_, reinterpret_cast<const float*>(scratch), u);
+    transform_all(loops_, s_, rotated_, threads_, reinterpret_cast<const float*>(scratch), u);
     call.u = u;
   }
   parts_ > 1 ? by_channels(call) : by_tiles(call);

@@ -25,7 +25,7 @@ int64_t winograd_step(int64_t blocks);
 
 struct WinogradWeights {
   Desc plain;                  // [out, in, 3, 3], as they come
-  bool turned = false;         // each filter by 180 degrees
+  bool rotated = false;        // each filter by 180 degrees
   const void* data = nullptr;  // null: they change, and come at every run
   uint64_t id = 0;             // of a constant, whose plans share what is made of it; 0: none
 };
@@ -49,7 +49,7 @@ class Winograd final : public Kernel {
   WinogradLoops loops_;
   WinogradShape s_;
   ConvPorts ports_;
-  bool bias_, residual_, turned_;
+  bool bias_, residual_, rotated_;
   int64_t x_step_, y_step_, residual_step_ = 0;  // numbers from one image to the next
   float low_, high_;
   std::shared_ptr<const Packed> u_;  // [36][out blocks][channels][B]; null: they change

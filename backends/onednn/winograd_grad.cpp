@@ -1,5 +1,6 @@
 // Tiles are taken in runs, one after the other; in each the transforms are spread over the threads
-// by channels and the sums by the 36 places, so that every sum runs over the tiles in their order.
+// by channels and the sums by the 36 positions, so that every sum runs over the tiles in their
+// order.
 #include "backends/onednn/winograd_grad.h"
 
 #include "backends/onednn/winograd.h"

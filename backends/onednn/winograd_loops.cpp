@@ -27,7 +27,7 @@ constexpr float kOf0 = 1 / (kNear2 * kFar2), kOfNear = 1 / (2 * kNear2 * (kNear2
 // A transform of columns, then of rows: of load(y, x), kFrom by kFrom, to store(y, x, what it is),
 // kTo by kTo.
 template <auto kColumn, int kFrom, int kTo, typename Load, typename Store>
-[[gnu::always_inline]] inline void both_ways(const Load& load, const Store& store) {
+[[gnu::always_inline]] inline void transform_2d(const Load& load, const Store& store) {
   Vec half[kTo][kFrom];
 #pragma GCC unroll 6
   for (int x = 0; x < kFrom; ++x) {
@@ -59,12 +59,12 @@ template <auto kColumn, int kFrom, int kTo, typename Load, typename Store>
   to[5] = g[2];
 }
 
-[[gnu::noinline]] void filters(const float* w, int64_t channels, bool turned, float* u,
+[[gnu::noinline]] void filters(const float* w, int64_t channels, bool rotated, float* u,
                                int64_t position_step) {
-  const int64_t step = turned ? -kLanes : kLanes;
-  if (turned) w += 8 * kLanes;
+  const int64_t step = rotated ? -kLanes : kLanes;
+  if (rotated) w += 8 * kLanes;
   for (int64_t c = 0; c < channels; ++c, w += 9 * kLanes, u += kLanes) {
-    both_ways<filter_column, 3, kSide>(
+    transform_2d<filter_column, 3, kSide>(
         [=](int y, int x) { return load(w + (y * 3 + x) * step); },
         [=](int y, int x, Vec v) { store(u + (y * kSide + x) * position_step, v); });
   }
@@ -86,7 +86,7 @@ template <auto kColumn, int kFrom, int kTo, typename Load, typename Store>
 template <typename T>
 [[gnu::noinline]] void image_tile(const char* x, int64_t row_step, float* v,
                                   int64_t position_step) {
-  both_ways<image_column, kSide, kSide>(
+  transform_2d<image_column, kSide, kSide>(
       [=](int r, int c) { return T::load(x + (r * row_step + c * kLanes) * T::kBytes); },
       [=](int r, int c, Vec of) { store(v + (r * kSide + c) * position_step, of); });
 }
@@ -152,7 +152,7 @@ void images(const WinogradShape& s, WinogradImages x, WinogradTiles tiles, int64
 }
 
 [[gnu::noinline]] void result_tile(const float* m, int64_t position_step, Vec bias, float* y) {
-  both_ways<result_column, kSide, kWinogradTile>(
+  transform_2d<result_column, kSide, kWinogradTile>(
       [=](int r, int c) { return load(m + (r * kSide + c) * position_step); },
       [=](int r, int c, Vec of) { store(y + (r * kWinogradTile + c) * kLanes, of + bias); });
 }
@@ -275,7 +275,7 @@ void multiply(const float* u, int64_t blocks, const float* v, int64_t in_blocks,
 }
 
 [[gnu::noinline]] void gradient_tile(const float* d, float* w, int64_t position_step) {
-  both_ways<gradient_column, kWinogradTile, kSide>(
+  transform_2d<gradient_column, kWinogradTile, kSide>(
       [=](int r, int c) { return load(d + (r * kWinogradTile + c) * kLanes); },
       [=](int r, int c, Vec of) { store(w + (r * kSide + c) * position_step, of); });
 }
@@ -360,7 +360,7 @@ void filter_gradients(const float* g, int64_t position_step, int64_t in_blocks, 
   for (int64_t c = 0; c < in_blocks; ++c) {
     for (int64_t o = 0; o < kLanes; ++o, g += kLanes) {
       float* const to = dw + (o * in_blocks + c) * 9 * kLanes;
-      both_ways<filter_gradient_column, kSide, 3>(
+      transform_2d<filter_gradient_column, kSide, 3>(
           [=](int y, int x) { return load(g + (y * kSide + x) * position_step); },
           [=](int y, int x, Vec v) { store(to + (y * 3 + x) * kLanes, v); });
     }

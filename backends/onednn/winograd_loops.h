@@ -2,7 +2,7 @@
 // instruction set. A tile is 4 by 4 pixels of the result, made of 6 by 6 of the image: where these
 // and the filters are transformed, 36 numbers a channel are multiplied for each tile, not 144.
 // Source: A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2016), with
-// the points 0, +-5/8, +-3/2, whose errors are about half of those of 0, +-1, +-2.
+// the points 0, +-5/8, +-3/2, whose errors are smaller than those of 0, +-1, +-2.
 //
 // B is the channels of a block, images are blocked. These, what is added to the results, and the
 // results are f32 or bf16; all else, and all that is computed, is f32. Sums run over the channels
@@ -43,9 +43,9 @@ struct WinogradFinish {
 // Of all that is of 36, `position_step` is how many floats lie from one to the next: fastest where
 // it is an odd number of lines of the cache.
 struct WinogradLoops {
-  // Filters [channels][9][B] of one block of results, or each turned by 180 degrees, to
+  // Filters [channels][9][B] of one block of results, or each rotated by 180 degrees, to
   // u [36][channels][B].
-  void (*filters)(const float* w, int64_t channels, bool turned, float* u, int64_t position_step);
+  void (*filters)(const float* w, int64_t channels, bool rotated, float* u, int64_t position_step);
   // Blocks [block, end) of the images' channels to v [36][in_blocks][tiles][B].
   void (*images)(const WinogradShape& s, WinogradImages x, WinogradTiles tiles, int64_t block,
                  int64_t end, float* v, int64_t position_step);

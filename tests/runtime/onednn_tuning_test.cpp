@@ -28,12 +28,12 @@ class OnednnTuning : public ::testing::Test {
   }
 
   // Of a layer of 64 channels, 14 x 14, unless said otherwise.
-  static Bytes run(int64_t channels = 64, int64_t batch = 4) {
+  static Bytes run(int64_t channels = 64, int64_t batch = 4, DType t = DType::kF32) {
     const Batched c = {"Tuned",
                        "Conv",
                        {{1, channels, 14, 14}, {channels, channels, 3, 3}},
                        {{"pads", Ints{1, 1, 1, 1}}}};
-    NodeRun node = batch_of(c, 0, batch);
+    NodeRun node = batch_of(c, 0, batch, t);
     freeze(node);
     const auto ports = onednn()->prefer(node, ports_from(node, Start::kBlocked));
     EXPECT_TRUE(ports.has_value());
@@ -65,6 +65,14 @@ TEST_F(OnednnTuning, KeepsALinePerLayerWhateverItsBatch) {
   run(48, 4);
   const std::string two = text();
   EXPECT_EQ(std::count(two.begin(), two.end(), '\n'), 4) << two;
+}
+
+TEST_F(OnednnTuning, KeepsALineForEachDtype) {
+  if (channel_block() != 16) GTEST_SKIP() << "bf16 needs AVX-512";
+  run(64, 4);
+  run(64, 4, DType::kBF16);
+  const std::string both = text();
+  EXPECT_EQ(std::count(both.begin(), both.end(), '\n'), 4) << both;
 }
 
 TEST_F(OnednnTuning, IsObeyedAndNamedInTheNumericsWhereItDepartsFromTheRule) {
